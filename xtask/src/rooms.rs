@@ -11,7 +11,7 @@ const ROOMS: [(&str, &str, &[&str]); 7] = [
         "crate::",
         &["automaton", "tuning", "ids", "byte_trie", "symbols", "quotient", "walk", "trie", "healing"],
     ),
-    ("crates/automata/src/", "crate::", &["regex", "dfa", "tokens", "published", "split", "canonical"]),
+    ("crates/automata/src/", "crate::", &["regex", "dfa", "tokens", "split", "canonical", "published"]),
     (
         "crates/grammars/src/",
         "crate::",

@@ -2,6 +2,8 @@
 //!
 //! To add an engine of ours, implement [`Engine`] with a [`ConstraintMatcher`] and append a [`Builder`] to [`ours`].
 
+#[cfg(feature = "published")]
+mod eager;
 #[cfg(feature = "peers")]
 pub mod peers;
 
@@ -10,10 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, Dfa, LiftedDfa, Limits, PublishedLimits, RegexConstraint, TokenDfa,
-    TokenizerAutomaton,
-};
+use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
@@ -149,7 +148,11 @@ const CANONICAL: &str = "unskew canonical";
 
 /// The engines of this repository.
 pub fn ours() -> Vec<Builder> {
-    vec![
+    #[cfg(feature = "published")]
+    let eager = Some(eager::builder());
+    #[cfg(not(feature = "published"))]
+    let eager = None;
+    let others = [
         Builder { name: LIFTED, build: Lifted::build, allows: Allows::AllSpellings, place: Place::Here },
         Builder {
             name: CANONICAL,
@@ -157,9 +160,8 @@ pub fn ours() -> Vec<Builder> {
             allows: Allows::FewerSpellings,
             place: Place::Here,
         },
-        // Measured as its peer is.
-        Builder { name: EAGER, build: Eager::build, allows: Allows::AllSpellings, place: Place::Apart },
-    ]
+    ];
+    others.into_iter().chain(eager).collect()
 }
 
 /// The engine of grammars of this repository.
@@ -308,35 +310,6 @@ impl Engine for Lifted {
 
     fn notes(&self) -> Vec<String> {
         vec![format!("trie: {:.1} MB", self.trie.memory_usage() as f64 / 1e6)]
-    }
-}
-
-/// [`LiftedDfa`]: all states and edges, as a table.
-struct Eager {
-    subject: Subject,
-}
-
-impl Eager {
-    /// The trie is that of the lifted engine, which is timed there.
-    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
-        Ok(Box::new(Self { subject: subject.clone() }))
-    }
-}
-
-impl Engine for Eager {
-    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
-        let trie = Arc::clone(&self.subject.trie);
-        let limits = Limits::default();
-        let tokens = Dfa::from_pattern(pattern, &limits)
-            .and_then(|dfa| TokenDfa::new(Arc::new(dfa), trie, &limits))
-            .map_err(|error| error.to_string())?;
-        let lifted =
-            LiftedDfa::new(&tokens, &PublishedLimits::default()).map_err(|error| error.to_string())?;
-        Ok(Box::new(ConstraintMatcher::new(lifted, LiftedDfa::memory_usage)))
-    }
-
-    fn ahead_of_time(&self) -> bool {
-        true
     }
 }
 

@@ -76,6 +76,7 @@ impl WholeNode {
     pub(crate) const ROOT: Self = Self(0);
 }
 
+#[cfg(feature = "published")]
 id! {
     /// A state of a product that is built whole (`Product`).
     ProductState

@@ -5,9 +5,10 @@
 //! ```text
 //! pattern --regex/--> tree --dfa/--> Dfa --tokens/--> TokenDfa, RegexConstraint, LazyRegexConstraint
 //!                                     |
-//!                                     +-- published/ --> LiftedDfa, MergedDfa
 //! tokenizer: splitting --split/--+    |
 //!            merges, texts ------+-- canonical/ --> TokenizerAutomaton, CanonicalConstraint
+//!                                     |
+//!                                     +-- published/ --> LiftedDfa, MergedDfa, VegasConstraint
 //! ```
 //!
 //! # Exact means
@@ -30,15 +31,15 @@
 //! use a sorted set; a DFA of a million texts is large. To search in text use the `regex` crate.
 //!
 //! All token sequences that spell a match are allowed, not only those that the tokenizer itself writes.
-//! [`CanonicalConstraint`] allows only the tokenizer's own sequences, and [`MergedDfa`] is the automaton of these
-//! sequences for texts of a single piece. A pattern whose DFA exceeds the limits is a [`LazyRegexConstraint`];
-//! [`regex`](regex()) chooses between the two.
+//! [`CanonicalConstraint`] allows only the tokenizer's own sequences. A pattern whose DFA exceeds the limits is a
+//! [`LazyRegexConstraint`]; [`regex`](regex()) chooses between the two.
 //!
 //! # Features
 //!
 //! - `canonical` (on): [`CanonicalConstraint`], the tokenizer's own sequences. Costs the tables of Unicode's
 //!   normalisation forms.
 //! - `debug` (on): [`debug`], the printers of automata. Costs petgraph.
+//! - `published` (off): the automata of published papers, whole. Tests compare the constraints above with them.
 //!
 //! # Example
 //!
@@ -76,7 +77,8 @@ mod error;
 #[cfg(feature = "canonical")]
 mod ids;
 mod limits;
-mod published;
+#[cfg(feature = "published")]
+pub mod published;
 mod regex;
 #[cfg(feature = "canonical")]
 mod split;
@@ -88,9 +90,8 @@ struct ReadmeExamples;
 
 #[cfg(feature = "canonical")]
 pub use canonical::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, HardBigrams,
-    LibraryFileError, LibraryStats, MergeOrder, NothingCanonical, TokenizerAutomaton, VegasConfiguration,
-    VegasLibrary, vegas_configurations,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, MergeOrder,
+    NothingCanonical, TokenizerAutomaton,
 };
 pub use dfa::{
     ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,
@@ -98,7 +99,6 @@ pub use dfa::{
 };
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
-pub use published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits};
 pub use regex::{Bounded, Counted, Dialect, Pattern, UnknownDialect};
 #[cfg(feature = "canonical")]
 pub use split::{SplitError, SplitLimits};

@@ -54,8 +54,9 @@ pub struct Limits {
     /// Steps through the token trie for finding the states that tokens can complete. No steps are spent if the
     /// vocabulary has a token for each single byte that the pattern uses. Default: 200 million.
     pub spelling_steps: u64,
-    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. The product is
-    /// built only with a Vegas library, or if the constraint cannot be completed lazily. Default: 2^19.
+    /// States of the product of a constraint with a tokenizer's splitting, for canonical sequences. They are counted
+    /// only if a mask might have to search through more than 2^24 of them, or if the tokenizer may write no token for
+    /// a text of the constraint. Default: 2^19.
     pub product_states: usize,
     /// Memory for cached masks, in bytes. The mask of a state beyond the limit is computed on each request. Default:
     /// 64 MiB.
@@ -86,6 +87,7 @@ macro_rules! setters {
         }
     };
 }
+#[cfg(feature = "published")]
 pub(crate) use setters;
 
 setters! {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use peak_alloc::PeakAlloc;
 use unskew_automata::{
-    CanonicalConstraint, CanonicalIndex, Dfa, LazyRegexConstraint, Limits, RegexConstraint,
-    TokenizerAutomaton, VegasLibrary,
+    CanonicalConstraint, CanonicalIndex, LazyRegexConstraint, Limits, RegexConstraint, TokenizerAutomaton,
 };
 use unskew_core::{Constraint, Generations, TokenId, TokenMask};
 use unskew_trie::TokenTrie;
@@ -113,13 +112,16 @@ fn what_is_said_is_what_is_counted() {
 
     let (constraint, counted) = allocated(|| CanonicalConstraint::new(pattern, &filled, &small).unwrap());
     agrees("CanonicalConstraint", constraint.memory_usage(), counted);
-    // The product is completed whole, from the blocks of a library.
-    let dfa = Dfa::from_pattern(r"[a-z]{1,9}(?: [a-z]{1,9}){0,4}\.", &small).unwrap();
-    let library = VegasLibrary::new(&filled, 32 << 20);
-    let whole = || CanonicalConstraint::with_library(&dfa, &filled, &library, &small).unwrap();
-    drop(whole());
-    let (constraint, counted) = allocated(whole);
-    agrees("CanonicalConstraint from a library", constraint.memory_usage(), counted);
+    #[cfg(feature = "published")]
+    {
+        use unskew_automata::published::{VegasConstraint, VegasLibrary};
+        let dfa = unskew_automata::Dfa::from_pattern(r"[a-z]{1,9}(?: [a-z]{1,9}){0,4}\.", &small).unwrap();
+        let library = VegasLibrary::new(&filled, 32 << 20);
+        let whole = || VegasConstraint::new(&dfa, &filled, &library, &small).unwrap();
+        drop(whole());
+        let (constraint, counted) = allocated(whole);
+        agrees("VegasConstraint", constraint.memory_usage(), counted);
+    }
 
     let constraint = CanonicalConstraint::new(pattern, &filled, &small).unwrap();
     walk(&constraint, &mut constraint.scratch(), 10, 60);

@@ -6,39 +6,24 @@
 //! before it. So each position has one token set that is valid for every left context. The mask is that set without
 //! the tokens that the last token forbids as its right neighbours.
 //!
-//! Two engines decide which positions are live. [`super::viability::lazy_product`] explores the product lazily, and
-//! [`super::viability::whole_product`] computes the whole product when the constraint is built.
-//!
-//! A state is a set of configurations: a position and its left context within the piece. Nearly every state has one
-//! configuration. It has two as long as it is undecided whether a piece has ended.
+//! [`super::viability::lazy_product`] decides which positions are live. The states of a sequence and the steps between
+//! them are in [`super::viability::sequence`].
 
 use std::{fmt, sync::Arc};
 
-use smallvec::SmallVec;
-use unskew_core::{
-    Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key, words_for,
-};
+use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key};
 
 use super::{
-    CanonicalError,
-    error::NothingCanonical,
+    CanonicalError, CanonicalState,
     index::CanonicalIndex,
-    token_set::TokenSet,
-    tokenizer::automaton::{Role, TokenizerAutomaton},
-    vegas::{Shared, VegasLibrary},
     viability::{
         context::Context,
-        engine::{Ask, Engine},
         lazy_product::{LazyProduct, OVERHEAD},
         memo::Memo,
-        position::Position,
-        whole_product::WholeProduct,
+        sequence::Viability,
     },
 };
-use crate::{
-    Dfa, Limits, Pattern,
-    ids::{ProductState, TokenClass, WholeNode},
-};
+use crate::{Dfa, Limits, Pattern};
 
 /// Token sequences whose text is in a regular language and that the tokenizer itself writes for that text:
 /// `encode(decode(ids)) = ids`.
@@ -81,35 +66,11 @@ use crate::{
 /// ```
 pub struct CanonicalConstraint {
     context: Context,
-    engine: Engine,
+    lazy: LazyProduct,
     /// The initial content of each scratch: the mask of the start, which every output needs, and the facts found
     /// while it was computed.
     initial: CanonicalScratch,
 }
-
-/// The left context of a position within its piece.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum LeftContext {
-    /// No token: a piece starts in the position.
-    Nothing,
-    /// A token of this class.
-    Class(TokenClass),
-    /// A node of the trie of whole pieces; the node determines the token.
-    Node(WholeNode),
-    /// A token that the encoder writes only as a whole piece.
-    Whole,
-}
-
-/// One hypothesis about a sequence: a position with its left context.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Configuration {
-    position: Position,
-    left: LeftContext,
-}
-
-/// The state of a sequence in a [`CanonicalConstraint`].
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct CanonicalState(SmallVec<[Configuration; 2]>);
 
 /// Cache of one thread: masks by state, and the liveness of positions that was found on the way. The masks take up
 /// to [`Limits::mask_cache_bytes`], the rest about [`Limits::lazy_bytes`]. When one of the two limits is reached,
@@ -156,7 +117,7 @@ impl CanonicalConstraint {
         index: &Arc<CanonicalIndex>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_parts(Dfa::from_pattern(pattern, limits)?, index, None, limits)
+        Self::of(Dfa::from_pattern(pattern, limits)?, index, limits)
     }
 
     /// The constraint that the whole output is one of `choices`.
@@ -169,7 +130,7 @@ impl CanonicalConstraint {
         index: &Arc<CanonicalIndex>,
         limits: &Limits,
     ) -> Result<Self, CanonicalError> {
-        Self::from_parts(Dfa::of_choices(choices, limits)?, index, None, limits)
+        Self::of(Dfa::of_choices(choices, limits)?, index, limits)
     }
 
     /// The constraint that the sequence is canonical. Any text is accepted.
@@ -187,58 +148,22 @@ impl CanonicalConstraint {
     /// together with the liveness that its computation found. The liveness of other positions is computed when a
     /// mask needs it.
     ///
-    /// In some cases the lazy search might not end: tokenizers that cannot spell all bytes that `dfa` reads, texts
-    /// that are not UTF-8, and texts that need a character which the tokenizer may rewrite. In these cases the whole
-    /// product of `dfa` with the tokenizer's splitting is built and completed at once.
-    ///
     /// # Errors
     ///
     /// [`CanonicalError::NothingCanonical`] if no sequence is left, and [`CanonicalError::TooManyProductStates`] if
-    /// the product is built and exceeds its limit.
+    /// a search might visit more positions than its limit.
     pub fn from_dfa(dfa: &Dfa, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
-        Self::from_parts(dfa.clone(), index, None, limits)
+        Self::of(dfa.clone(), index, limits)
     }
 
-    /// As [`from_dfa`](Self::from_dfa), with the parts of the product that `library` has. Missing parts are added to
-    /// the library. The masks are the same. For a pattern, build the DFA with [`Dfa::from_pattern`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`from_dfa`](Self::from_dfa), and [`CanonicalError::LibraryMismatch`].
-    pub fn with_library(
-        dfa: &Dfa,
-        index: &Arc<CanonicalIndex>,
-        library: &VegasLibrary,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        if !library.is_of(index) {
-            return Err(CanonicalError::LibraryMismatch);
-        }
-        Self::from_parts(dfa.clone(), index, Some(library), limits)
-    }
-
-    fn from_parts(
-        dfa: Dfa,
-        index: &Arc<CanonicalIndex>,
-        library: Option<&VegasLibrary>,
-        limits: &Limits,
-    ) -> Result<Self, CanonicalError> {
-        let context = Context::new(dfa, Arc::clone(index));
-        let set_bytes = (words_for(index.vocabulary.len()) * size_of::<u32>()).max(1);
-        let masks = limits.mask_cache_bytes / set_bytes;
-        let lazy = match library {
-            None => LazyProduct::new(&context, limits),
-            Some(_) => None,
-        };
-        let engine = match lazy {
-            Some(lazy) => Engine::Lazy(lazy),
-            None => Engine::Whole(Box::new(WholeProduct::new(&context, library, limits, masks)?)),
-        };
-        let mut constraint = Self { context, engine, initial: CanonicalScratch::new(limits) };
+    fn of(dfa: Dfa, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
+        let context = Context::new(dfa, Arc::clone(index), limits)?;
+        let lazy = LazyProduct::new(&context, limits)?;
+        let mut constraint = Self { context, lazy, initial: CanonicalScratch::new(limits) };
         let mut initial = CanonicalScratch::new(limits);
         let start = constraint.context.automata().start();
-        if !constraint.ask(&mut initial.memo).is_live(start) {
-            return Err(CanonicalError::NothingCanonical { reason: constraint.why_nothing() });
+        if !constraint.lazy.query(&constraint.context, &mut initial.memo).is_live_start(start) {
+            return Err(CanonicalError::NothingCanonical { reason: constraint.context.why_nothing() });
         }
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(&mut initial, &constraint.start(), mask.as_mut());
@@ -251,198 +176,16 @@ impl CanonicalConstraint {
         &self.context.index
     }
 
-    /// The number of states that were built with the constraint: the states of its DFA, or the states of the DFA's
-    /// whole product with the tokenizer's splitting.
+    /// The number of states of the constraint's DFA.
     pub fn states(&self) -> usize {
-        match &self.engine {
-            Engine::Lazy(_) => self.context.dfa.len(),
-            Engine::Whole(whole) => whole.states(),
-        }
+        self.context.dfa.len()
     }
 
-    /// The memory in bytes of the DFA, of the whole product if it was built, of the token sets kept with it, and of
-    /// the initial scratch. Shared data and the scratches of callers are not counted.
+    /// The memory in bytes of the DFA, of the facts about its states, and of the initial scratch. Shared data and the
+    /// scratches of callers are not counted.
     pub fn memory_usage(&self) -> usize {
-        let own = match &self.engine {
-            Engine::Lazy(lazy) => lazy.memory_usage(),
-            Engine::Whole(whole) => whole.memory_usage(),
-        };
-        self.context.dfa.memory_usage() + own + self.initial.memory_usage()
-    }
-
-    /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
-    /// number and whether the state is a piece start or a boundary. Does nothing if the whole product was not built.
-    pub(super) fn compute_token_sets(&self, wanted: impl Fn(ProductState, bool) -> bool) {
-        if let Engine::Whole(whole) = &self.engine {
-            whole.compute_token_sets(&self.context, wanted);
-        }
-    }
-
-    pub(super) fn shared(&self) -> Option<&Shared> {
-        match &self.engine {
-            Engine::Lazy(_) => None,
-            Engine::Whole(whole) => whole.shared(),
-        }
-    }
-
-    fn ask<'a>(&'a self, memo: &'a mut Memo) -> Ask<'a> {
-        self.engine.ask(&self.context, memo)
-    }
-
-    /// The reason why the start is not live.
-    fn why_nothing(&self) -> NothingCanonical {
-        match &self.engine {
-            // The lazy engine is used only if tokens spell all bytes of the constraint.
-            Engine::Lazy(_) => NothingCanonical::Rewritten,
-            Engine::Whole(_) => unspellable(&self.context),
-        }
-    }
-
-    /// The position after `token` is read from `at`.
-    fn read(&self, at: Position, token: TokenId) -> Option<Position> {
-        let text = self.context.index.vocabulary.text(token)?;
-        match self.role(token) {
-            Role::Merged | Role::Whole => self.context.automata().run(at, text),
-            Role::Fallback => self.context.automata().step_fallback(at, *text.first()?),
-            Role::Never => None,
-        }
-    }
-
-    fn role(&self, token: TokenId) -> Role {
-        // A vocabulary may have more ids than its tokenizer.
-        self.context.index.automaton.roles.get(token.index()).copied().unwrap_or(Role::Never)
-    }
-
-    /// The last token, if it restricts the next one.
-    fn previous_token(&self, left: LeftContext) -> Option<u32> {
-        let TokenizerAutomaton { bigrams, whole, .. } = &*self.context.index.automaton;
-        match left {
-            LeftContext::Class(class) => Some(bigrams.class_token[class]),
-            LeftContext::Node(node) => Some(whole.token(node)),
-            LeftContext::Nothing | LeftContext::Whole => None,
-        }
-    }
-
-    /// Whether the piece may end after this left context.
-    fn may_end(&self, left: LeftContext) -> bool {
-        match left {
-            LeftContext::Node(node) => !self.context.index.automaton.whole.is_complete(node),
-            LeftContext::Nothing | LeftContext::Class(_) | LeftContext::Whole => true,
-        }
-    }
-
-    /// The piece start after a boundary at `at`, if the piece may end there and the new position is live.
-    fn after_boundary(&self, ask: &mut Ask<'_>, at: Configuration) -> Option<Position> {
-        let piece_start = self.context.automata().mark(at.position).filter(|_| self.may_end(at.left));
-        piece_start.filter(|piece_start| ask.is_live(*piece_start))
-    }
-
-    /// The added tokens that may follow, each with the position after it.
-    fn added_after(&self, ask: &mut Ask<'_>, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
-        if self.context.index.automaton.added.is_empty() || !self.may_end(at.left) {
-            return SmallVec::new();
-        }
-        let added = self.context.automata().added(at.position);
-        added.filter(|(_, after)| ask.is_live(*after)).collect()
-    }
-
-    /// The configuration after `token`, which is the first token of a piece that begins in `position`.
-    fn begin_piece(&self, ask: &mut Ask<'_>, position: Position, token: TokenId) -> Option<Configuration> {
-        let after = self.read(position, token)?;
-        ask.may_begin(token.0, after).then(|| {
-            let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
-            let left = match whole.child(WholeNode::ROOT, token.0) {
-                _ if self.role(token) == Role::Whole => LeftContext::Whole,
-                Some(node) => LeftContext::Node(node),
-                None => LeftContext::Class(bigrams.class(token.0)),
-            };
-            Configuration { position: after, left }
-        })
-    }
-
-    /// The configuration after `token` in the piece of `at`.
-    fn continue_piece(&self, ask: &mut Ask<'_>, at: Configuration, token: TokenId) -> Option<Configuration> {
-        if at.left == LeftContext::Nothing {
-            return self.begin_piece(ask, at.position, token);
-        }
-        let last = self.previous_token(at.left)?;
-        if self.role(token) == Role::Whole {
-            return None;
-        }
-        let after = self.read(at.position, token)?;
-        let TokenizerAutomaton { whole, bigrams, .. } = &*self.context.index.automaton;
-        if !bigrams.may_follow(last, token.0) {
-            return None;
-        }
-        let child = match at.left {
-            LeftContext::Node(node) => whole.child(node, token.0),
-            _ => None,
-        };
-        let (is_viable, left) = match child {
-            Some(child) => (ask.may_precede_node(child, after), LeftContext::Node(child)),
-            None => {
-                let class = bigrams.class(token.0);
-                (ask.may_precede(token.0, after), LeftContext::Class(class))
-            }
-        };
-        is_viable.then_some(Configuration { position: after, left })
-    }
-
-    /// Allows the tokens that may follow in the piece of `at`.
-    fn add_piece(&self, ask: &mut Ask<'_>, at: Configuration, mask: &mut MaskMut<'_>) {
-        if at.left == LeftContext::Whole {
-            return;
-        }
-        let last = self.previous_token(at.left);
-        let bigrams = &self.context.index.automaton.bigrams;
-        ask.with_token_set(at.position, |tokens| match (tokens, last) {
-            (TokenSet::Short(tokens), _) => {
-                for token in tokens {
-                    if last.is_none_or(|last| bigrams.may_follow(last, *token)) {
-                        mask.insert(TokenId(*token));
-                    }
-                }
-            }
-            (TokenSet::Long(words), None) => mask.union(MaskRef::new(words, self.vocab_len())),
-            (TokenSet::Long(words), Some(last)) => {
-                let mut allowed = words.clone();
-                self.context.index.remove_forbidden(last, &mut allowed);
-                mask.union(MaskRef::new(&allowed, self.vocab_len()));
-            }
-        });
-        // A sequence that the encoder writes as one token is followed node by node.
-        if let LeftContext::Node(node) = at.left {
-            for (token, _) in self.context.index.automaton.whole.children(node) {
-                let token = TokenId(*token);
-                if self.continue_piece(ask, at, token).is_some() {
-                    mask.insert(token);
-                } else {
-                    mask.remove(token);
-                }
-            }
-        }
-    }
-
-    fn compute_mask(&self, memo: &mut Memo, state: &CanonicalState, mut mask: MaskMut<'_>) {
-        let ask = &mut self.ask(memo);
-        mask.clear();
-        for at in &state.0 {
-            // The removal above concerns this configuration alone, so it happens before other configurations add
-            // their tokens.
-            if matches!(at.left, LeftContext::Node(_)) && state.0.len() > 1 {
-                let mut own = TokenMask::new(self.vocab_len());
-                self.add_piece(ask, *at, &mut own.as_mut());
-                mask.union(own.as_ref());
-            } else {
-                self.add_piece(ask, *at, &mut mask);
-            }
-        }
-        for at in &state.0 {
-            if let Some(position) = self.after_boundary(ask, *at) {
-                self.add_piece(ask, Configuration { position, left: LeftContext::Nothing }, &mut mask);
-            }
-            self.added_after(ask, *at).iter().for_each(|(token, _)| mask.insert(TokenId(*token)));
-        }
+        let Context { dfa, places, .. } = &self.context;
+        dfa.memory_usage() + places.len() + self.lazy.memory_usage() + self.initial.memory_usage()
     }
 }
 
@@ -455,8 +198,7 @@ impl Constraint for CanonicalConstraint {
     }
 
     fn start(&self) -> CanonicalState {
-        let start = Configuration { position: self.context.automata().start(), left: LeftContext::Nothing };
-        CanonicalState(SmallVec::from_iter([start]))
+        self.context.start()
     }
 
     fn scratch(&self) -> CanonicalScratch {
@@ -470,33 +212,11 @@ impl Constraint for CanonicalConstraint {
         state: &mut CanonicalState,
         token: TokenId,
     ) -> Result<(), Rejected> {
-        let mut next = SmallVec::new();
-        let ask = &mut self.ask(&mut scratch.memo);
-        for at in &state.0 {
-            next.extend(self.continue_piece(ask, *at, token));
-            let piece_start = self.after_boundary(ask, *at);
-            next.extend(piece_start.and_then(|piece_start| self.begin_piece(ask, piece_start, token)));
-            let number = self.context.index.automaton.number_of_added(token.0);
-            if let Some(number) = number.filter(|_| self.may_end(at.left)) {
-                let after = self.context.automata().added_one(at.position, number);
-                let after = after.filter(|(_, after)| ask.is_live(*after));
-                next.extend(
-                    after.map(|(_, position)| Configuration { position, left: LeftContext::Nothing }),
-                );
-            }
-        }
-        if next.is_empty() {
-            return Err(Rejected::new(token));
-        }
-        next.sort_unstable();
-        next.dedup();
-        state.0 = next;
-        Ok(())
+        self.context.advance(&mut self.lazy.query(&self.context, &mut scratch.memo), state, token)
     }
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
-        let automata = self.context.automata();
-        state.0.iter().any(|at| automata.is_accepting(at.position) && self.may_end(at.left))
+        self.context.is_accepting(state)
     }
 
     /// O(v) for v ids if the mask is in `scratch`. Otherwise one walk through the trie for a position that no mask
@@ -506,7 +226,8 @@ impl Constraint for CanonicalConstraint {
             mask.copy_from(MaskRef::new(&kept.words, self.vocab_len()));
             return;
         }
-        self.compute_mask(&mut scratch.memo, state, mask.reborrow());
+        let mut query = self.lazy.query(&self.context, &mut scratch.memo);
+        self.context.fill_mask(&mut query, state, mask.reborrow());
         let mut ids = mask.as_ref().into_ids();
         let only = ids.next().filter(|_| ids.next().is_none());
         drop(ids);
@@ -560,19 +281,5 @@ impl fmt::Debug for CanonicalConstraint {
 impl fmt::Debug for CanonicalScratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CanonicalScratch").field("masks", &self.masks.len()).finish_non_exhaustive()
-    }
-}
-
-/// The bytes that `dfa` reads and no token of the tokenizer has.
-fn unspellable(context: &Context) -> NothingCanonical {
-    let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = &*context.index;
-    let mut spelled = [false; 256];
-    for (token, text) in vocabulary.text_tokens() {
-        if tokenizer.roles.get(token.index()).is_some_and(|role| *role != Role::Never) {
-            text.iter().for_each(|byte| spelled[usize::from(*byte)] = true);
-        }
-    }
-    NothingCanonical::Unspellable {
-        missing: context.dfa.bytes().filter(|byte| !spelled[usize::from(*byte)]).collect(),
     }
 }

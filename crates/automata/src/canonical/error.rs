@@ -104,9 +104,6 @@ pub enum CanonicalError {
         /// The number of ids that the automaton covers.
         ids: usize,
     },
-    /// The library was built for another tokenizer or vocabulary.
-    #[error("the library is of another tokenizer or vocabulary: build one for this tokenizer")]
-    LibraryMismatch,
     /// The pattern or its DFA is refused.
     #[error(transparent)]
     Regex(#[from] RegexError),

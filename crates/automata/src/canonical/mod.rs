@@ -14,7 +14,6 @@
 //! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
 //! | `token_set` | sets of tokens as words of a mask |
 //! | `tuning` | the numbers that change times and no masks |
-//! | `vegas` | parts of constraints between delimiters, computed once for all constraints |
 //! | `constraint` | masks and states: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024),
@@ -22,22 +21,19 @@
 
 mod constraint;
 mod error;
-mod index;
-mod merges;
+pub(crate) mod index;
+pub(crate) mod merges;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod texts;
-mod token_set;
-mod tokenizer;
+pub(crate) mod token_set;
+pub(crate) mod tokenizer;
 mod tuning;
-mod vegas;
-mod viability;
+pub(crate) mod viability;
 
-pub use constraint::{CanonicalConstraint, CanonicalScratch, CanonicalState};
+pub use constraint::{CanonicalConstraint, CanonicalScratch};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use merges::derivation::MergeOrder;
 pub use tokenizer::TokenizerAutomaton;
-pub use vegas::{
-    HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasLibrary, vegas_configurations,
-};
+pub use viability::sequence::CanonicalState;

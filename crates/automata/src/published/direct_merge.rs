@@ -52,8 +52,8 @@ use std::collections::BTreeSet;
 
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
 
-use super::sparse::Sparse;
-use crate::{Dfa, MergedDfa, PublishedError, PublishedLimits, StateId};
+use super::{MergedDfa, PublishedError, PublishedLimits, sparse::Sparse};
+use crate::{Dfa, StateId};
 
 /// The token of each byte before the first merge.
 ///
@@ -145,7 +145,7 @@ impl MergedDfa {
     /// # Example
     ///
     /// ```
-    /// use unskew_automata::{Dfa, InitialTokens, Limits, MergedDfa, PublishedLimits};
+    /// use unskew_automata::{Dfa, Limits, published::{InitialTokens, MergedDfa, PublishedLimits}};
     /// use unskew_core::{Merge, MergeTable, TokenId, Vocabulary};
     ///
     /// let mut builder = Vocabulary::builder();

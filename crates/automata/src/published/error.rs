@@ -5,7 +5,9 @@
 
 use unskew_core::{Cancel, TokenId};
 
-/// The reason for which a [`LiftedDfa`](crate::LiftedDfa) or a [`MergedDfa`](crate::MergedDfa) is not built.
+use crate::CanonicalError;
+
+/// The reason for which an automaton or a constraint of a published method is not built.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishedError {
@@ -91,27 +93,33 @@ pub enum PublishedError {
         /// The bytes that occur in matches and have no token of their own, in ascending order.
         missing: Vec<u8>,
     },
+    /// The library of a [`VegasConstraint`](super::VegasConstraint) was built for another tokenizer or vocabulary.
+    #[error("the library is of another tokenizer or vocabulary: build one for this tokenizer")]
+    LibraryMismatch,
+    /// The constraint is refused as a [`CanonicalConstraint`](crate::CanonicalConstraint) is.
+    #[error(transparent)]
+    Canonical(#[from] CanonicalError),
     /// The [`Cancel`] flag of the limits was set.
     #[error("the work was cancelled")]
     Cancelled,
 }
 
-/// Bounds on the cost of a [`LiftedDfa`](crate::LiftedDfa) and a [`MergedDfa`](crate::MergedDfa).
+/// Bounds on the cost of a [`LiftedDfa`](super::LiftedDfa) and a [`MergedDfa`](super::MergedDfa).
 ///
 /// The struct may get further fields, so another crate changes the default, field by field or with the method of the
 /// field's name.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PublishedLimits {
-    /// Transitions that a [`LiftedDfa`](crate::LiftedDfa) stores: one for each state and class of tokens. Default:
+    /// Transitions that a [`LiftedDfa`](super::LiftedDfa) stores: one for each state and class of tokens. Default:
     /// 2^23, which take 64 MiB.
     pub lift_transitions: usize,
-    /// Steps through token classes for a [`LiftedDfa`](crate::LiftedDfa): one for each prefix of a class and state.
+    /// Steps through token classes for a [`LiftedDfa`](super::LiftedDfa): one for each prefix of a class and state.
     /// Default: 400 million.
     pub lift_steps: u64,
-    /// States of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^18.
+    /// States of a [`MergedDfa`](super::MergedDfa) while it is built; minimising may leave fewer. Default: 2^18.
     pub merge_states: usize,
-    /// Edges of a [`MergedDfa`](crate::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
+    /// Edges of a [`MergedDfa`](super::MergedDfa) while it is built; minimising may leave fewer. Default: 2^20 (about
     /// 100 MiB while it is built).
     pub merge_edges: usize,
     /// Steps of DirectMerge: one for every edge that a merge adds or removes, and for every state that it visits.

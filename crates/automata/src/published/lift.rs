@@ -21,9 +21,9 @@ use std::{fmt, ops::Range, sync::Arc};
 use unskew_core::{TokenId, Vocabulary};
 use unskew_trie::TokenTrie;
 
-use super::edges::constraint_by_edges;
+use super::{PublishedError, PublishedLimits, edges::constraint_by_edges};
 use crate::{
-    Dfa, PublishedError, PublishedLimits, StateId, TokenDfa,
+    Dfa, StateId, TokenDfa,
     dfa::{
         state::StateVec,
         table::{DEAD, Table},
@@ -42,7 +42,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use unskew_automata::{Dfa, LiftedDfa, Limits, PublishedLimits, TokenDfa};
+/// use unskew_automata::{Dfa, Limits, TokenDfa, published::{LiftedDfa, PublishedLimits}};
 /// use unskew_core::Vocabulary;
 /// use unskew_trie::TokenTrie;
 ///

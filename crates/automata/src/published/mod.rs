@@ -7,8 +7,10 @@
 //! | `sparse`, `edges` | token automata as lists of edges, and the constraint over them | |
 //! | `error` | their errors and limits: [`PublishedError`], [`PublishedLimits`] | |
 //!
-//! They serve as oracles in tests, and make figures of the papers reproducible. Vegas is in the folder
-//! `canonical/vegas`, since its blocks are parts of the product of the canonical engine.
+//! | `vegas` | Vegas configurations (the same paper, section CartesianMerge and appendix): the product of a constraint with its tokenizer, built whole, with parts that constraints share: [`VegasConstraint`] | [`CanonicalConstraint`](crate::CanonicalConstraint), which explores the product on demand |
+//!
+//! They serve as oracles in tests, and make figures of the papers reproducible. They are a feature of the crate,
+//! `published`, that nothing of this project has in its default build.
 
 mod direct_merge;
 mod edges;
@@ -16,8 +18,13 @@ mod error;
 mod lift;
 mod merged;
 mod sparse;
+mod vegas;
 
 pub use direct_merge::InitialTokens;
 pub use error::{PublishedError, PublishedLimits};
 pub use lift::LiftedDfa;
 pub use merged::MergedDfa;
+pub use vegas::{
+    HardBigrams, LibraryFileError, LibraryStats, VegasConfiguration, VegasConstraint, VegasLibrary,
+    vegas_configurations,
+};

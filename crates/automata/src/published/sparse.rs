@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use unskew_core::TokenId;
 
-use crate::{PublishedError, PublishedLimits, StateId, dfa::minimize::Partition};
+use super::{PublishedError, PublishedLimits};
+use crate::{StateId, dfa::minimize::Partition};
 
 /// A partial automaton over tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,10 @@
 //! Canonical sequences against brute force: for random tokenizers and random constraints, the accepted sequences are
 //! exactly the encodings of the accepted texts, text by text and token by token.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
@@ -253,6 +256,81 @@ fn pieces_are_split_where_the_tokenizer_splits() {
         let longest = if letters.len() == 4 { 5 } else { 6 };
         compare(&toy, &pattern, &letters, longest, &format!("seed {seed}: {pattern:?}, split {split}"));
     }
+}
+
+/// Merges that result in a control token, characters without a symbol, and pieces with such characters that are looked
+/// up as a whole: for some texts the encoder writes no tokens, or tokens of another text.
+#[test]
+fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
+    let cases = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
+    let (mut unspelled, mut rewritten, mut whole) = (0, 0, 0);
+    for seed in 0..cases {
+        let mut random = Random::new(seed + 3_000_000);
+        let split = random.pick(&["", r"\s+|a{1,2}", r"[ab]+|c| "]);
+        let toy = Toy::new(&mut random, "ab ", Some(split).filter(|split| !split.is_empty()));
+        let tokens = toy.texts.len();
+        let never: HashSet<usize> = (3..tokens).filter(|_| random.below(4) == 0).collect();
+        let more: &[&str] = [&[][..], &["ac"], &["c"], &["aca", "bé"]][random.below(4)];
+        let toy = toy.changed(&never, more);
+        let letters = ['a', 'b', 'c', ' ', 'é'];
+        let pattern = regex(&mut random, &letters, 3);
+        let pattern = if seed % 2 == 0 { pattern } else { format!("({pattern}|ac|bé|b| ){{1,3}}") };
+        let context = format!("seed {seed}: {pattern:?}, split {split}, never {never:?}, {:?}", toy.texts);
+        let dfa = Dfa::from_pattern(&pattern, &Limits::default()).unwrap();
+        let encoder = Encoder::new(&toy);
+        let is_symbol = |letter: char| "ab ".contains(letter) || letter == 'c' && more.contains(&"c");
+        let encode = |text: &str| -> Option<Vec<TokenId>> {
+            let mut ids = Vec::new();
+            for piece in encoder.pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
+                let found = toy.texts.iter().position(|text| text == piece);
+                match found.filter(|id| toy.tokenization.whole_pieces && !never.contains(id)) {
+                    Some(id) => ids.push(TokenId::from_index(id)),
+                    None => ids.extend(piece.chars().all(is_symbol).then(|| toy.merged(piece))?),
+                }
+            }
+            (!ids.iter().any(|id| never.contains(&id.index()))).then_some(ids)
+        };
+        let longest = 5;
+        let mut expected: BTreeSet<Vec<TokenId>> = BTreeSet::new();
+        for text in texts(&letters, 4).into_iter().filter(|text| dfa.accepts(text.as_bytes())) {
+            if text.len() > longest {
+                continue;
+            }
+            match encode(&text) {
+                Some(ids) => {
+                    whole += usize::from(!text.chars().all(is_symbol));
+                    expected.insert(ids);
+                }
+                None if text.chars().all(is_symbol) => rewritten += 1,
+                None => unspelled += 1,
+            }
+        }
+        let constraint = match constraint(&toy, &pattern) {
+            Ok(constraint) => constraint,
+            Err(CanonicalError::NothingCanonical { .. }) => {
+                assert_eq!(expected, BTreeSet::new(), "{context}");
+                continue;
+            }
+            Err(error) => panic!("{context}: {error}"),
+        };
+        let mut found = accepted(&constraint, &toy.vocabulary, longest);
+        found.retain(|ids| String::from_utf8(toy.vocabulary.decode(ids)).unwrap().chars().count() <= 4);
+        assert_eq!(found, expected, "{context}, merges {:?}", toy.tokenization.merges.merges());
+        conformance::check_constraint(&constraint, 3).unwrap_or_else(|error| panic!("{context}: {error}"));
+    }
+    assert!(unspelled > 500 && rewritten > 400 && whole > 50, "{unspelled} {rewritten} {whole}");
+}
+
+#[test]
+fn texts_that_are_no_utf8_are_left_out() {
+    let toy = Toy::new(&mut Random::new(1), "ab", None);
+    let over = |choices: &[&[u8]]| CanonicalConstraint::from_choices(choices, &toy.index, &Limits::default());
+    let constraint = over(&[b"ab", b"a\xff", b"\xc3", b"b"]).unwrap();
+    let expected = BTreeSet::from(["ab", "b"].map(|text| toy.merged(text)));
+    assert_eq!(accepted(&constraint, &toy.vocabulary, 4), expected);
+    let error = over(&[b"a\xff", b"\xc3"]).unwrap_err();
+    let CanonicalError::NothingCanonical { reason, .. } = error else { panic!("{error}") };
+    assert_eq!(reason, NothingCanonical::Rewritten);
 }
 
 #[test]

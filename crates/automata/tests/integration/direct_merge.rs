@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use unskew_automata::{
-    Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, PublishedError, PublishedLimits, StateId, TokenDfa,
-    debug,
+    Dfa, Limits, StateId, TokenDfa, debug,
+    published::{InitialTokens, LiftedDfa, MergedDfa, PublishedError, PublishedLimits},
 };
 use unskew_core::{Merge, MergeTable, TokenId, Vocabulary, conformance};
 use unskew_testdata::two_names;

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
 use unskew_automata::{
-    Dfa, LiftedDfa, Limits, PublishedError, PublishedLimits, RegexError, StateId, TokenDfa,
+    Dfa, Limits, RegexError, StateId, TokenDfa,
+    published::{LiftedDfa, PublishedError, PublishedLimits},
 };
 use unskew_core::{TokenId, Vocabulary, conformance};
 use unskew_testdata::{strategies, vocabulary};

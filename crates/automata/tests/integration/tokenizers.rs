@@ -127,7 +127,6 @@ fn walks(subject: &Subject, pattern: &str, count: usize, seed: u64, counts: &mut
             counts.nothing += 1;
             return;
         }
-        // If a token that merges produce is also matched in the text, the product is built whole.
         Err(CanonicalError::TooManyProductStates { .. }) => {
             counts.too_large += 1;
             return;

@@ -10,8 +10,10 @@ use std::{
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalState, Dfa, HardBigrams, LibraryFileError,
-    Limits, TokenizerAutomaton, VegasLibrary, vegas_configurations,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalState, Dfa, Limits, TokenizerAutomaton,
+    published::{
+        HardBigrams, LibraryFileError, PublishedError, VegasConstraint, VegasLibrary, vegas_configurations,
+    },
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_trie::{ByteSet, TokenTrie};
@@ -28,8 +30,8 @@ impl Toy {
         library: &VegasLibrary,
         dfa: &Dfa,
         limits: &Limits,
-    ) -> Result<CanonicalConstraint, CanonicalError> {
-        CanonicalConstraint::with_library(dfa, &self.index, library, limits)
+    ) -> Result<VegasConstraint, PublishedError> {
+        VegasConstraint::new(dfa, &self.index, library, limits)
     }
 
     fn library(&self, limit: usize) -> VegasLibrary {
@@ -38,8 +40,8 @@ impl Toy {
 }
 
 /// Compares two constraints in up to `limit` positions.
-fn same(left: &CanonicalConstraint, right: &CanonicalConstraint, limit: usize, context: &str) {
-    let mut scratches = (left.scratch(), right.scratch());
+fn same(left: &CanonicalConstraint, right: &VegasConstraint, limit: usize, context: &str) {
+    let mut scratches = (left.scratch(), ());
     let mut masks = (TokenMask::new(left.vocab_len()), TokenMask::new(right.vocab_len()));
     let mut seen: HashSet<CanonicalState> = HashSet::from([left.start()]);
     let mut open = VecDeque::from([(left.start(), right.start())]);
@@ -83,7 +85,8 @@ fn compare(toy: &Toy, patterns: &[String], limits: &Limits, positions: usize, co
                 }
                 Err(error) => {
                     for library in libraries {
-                        assert_eq!(toy.with(library, &dfa, limits).unwrap_err(), error, "{context}");
+                        let found = toy.with(library, &dfa, limits).unwrap_err();
+                        assert_eq!(found, PublishedError::Canonical(error.clone()), "{context}");
                     }
                 }
             }
@@ -230,7 +233,7 @@ fn damaged_files_are_errors() {
     let library = toy.library(1 << 20);
     let dfa = Dfa::from_pattern("(a|b){2,3}:(ab)*", &Limits::default()).unwrap();
     let constraint = toy.with(&library, &dfa, &Limits::default()).unwrap();
-    same(&constraint, &toy.plain(&dfa, &Limits::default()).unwrap(), 100, "filled");
+    same(&toy.plain(&dfa, &Limits::default()).unwrap(), &constraint, 100, "filled");
     let bytes = library.to_bytes();
     let load = |bytes: &[u8]| VegasLibrary::from_bytes(bytes, &toy.index, 1 << 20);
     let again = load(&bytes).unwrap();
@@ -250,7 +253,7 @@ fn damaged_files_are_errors() {
     let error = VegasLibrary::from_bytes(&bytes, &other.index, 1 << 20).unwrap_err();
     assert!(matches!(error, LibraryFileError::Tokenizer), "{error}");
     let error = other.with(&library, &dfa, &Limits::default()).unwrap_err();
-    assert_eq!(error, CanonicalError::LibraryMismatch);
+    assert_eq!(error, PublishedError::LibraryMismatch);
 }
 
 /// The tokenizer of a well-known model, if its file is present.
@@ -291,19 +294,14 @@ fn masks_are_the_same_with_real_vocabularies() {
             "([a-z_]{1,8}: [a-zA-Z0-9 ./-]+\n)*[a-z_]{1,8}: (true|false|-?[0-9]+)",
             r#""[^"\n]*"[^"]{2}"\s+don't"#,
         ] {
-            let build = |library: Option<&VegasLibrary>| {
-                let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
-                let built = match library {
-                    None => CanonicalConstraint::from_dfa(&dfa, &index, &limits),
-                    Some(library) => CanonicalConstraint::with_library(&dfa, &index, library, &limits),
-                };
-                built.unwrap()
-            };
-            let plain = build(None);
-            same(&plain, &build(Some(&shared)), 250, &format!("{name}: {pattern}"));
+            let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
+            let build =
+                |library: &VegasLibrary| VegasConstraint::new(&dfa, &index, library, &limits).unwrap();
+            let plain = CanonicalConstraint::from_dfa(&dfa, &index, &limits).unwrap();
+            same(&plain, &build(&shared), 250, &format!("{name}: {pattern}"));
             let bytes = shared.to_bytes();
             let again = VegasLibrary::from_bytes(&bytes, &index, 1 << 28).unwrap();
-            same(&plain, &build(Some(&again)), 250, &format!("{name}, reloaded: {pattern}"));
+            same(&plain, &build(&again), 250, &format!("{name}, reloaded: {pattern}"));
             assert_eq!(again.stats().misses.0, 0, "{name}: {pattern}");
         }
     }

@@ -199,8 +199,7 @@ fn levels_of_indented_values_are_limited_by_name() {
     assert!(!takes(1) && takes(5));
 }
 
-/// A Vegas library makes the product, which takes its limits itself; without one it is made where a constraint cannot
-/// be completed lazily.
+/// They are counted only where a mask might search through more than 16 million of them.
 #[test]
 fn states_of_products_are_limited_by_name() {
     let limit = Limit::named("regex.product_states").unwrap();

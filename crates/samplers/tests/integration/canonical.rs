@@ -8,7 +8,10 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use unskew_automata::{Dfa, InitialTokens, LiftedDfa, Limits, MergedDfa, PublishedLimits, TokenDfa};
+use unskew_automata::{
+    Dfa, Limits, TokenDfa,
+    published::{InitialTokens, LiftedDfa, MergedDfa, PublishedLimits},
+};
 use unskew_core::{Constraint, ExactDistribution, TableModel, TokenId, TokenMask};
 use unskew_testdata::two_names::{self, token};
 use unskew_trie::TokenTrie;

@@ -16,9 +16,17 @@
 //! - The bytes that can complete an **added token**. Only its last byte after its last but one byte can complete an
 //!   added token.
 //!
-//! It computes once for a constraint the *safe* states of its DFA: the states from which ordinary characters lead to
-//! acceptance, no two of which could end an added token. **A safe state together with a universal state is live**:
-//! the text that leads the first to acceptance can be read from the second.
+//! - The **free** added tokens. They may follow after any text, and lead to the start of a text that is universal.
+//!
+//! It computes once for a constraint the *safe* states of its DFA: the states from which ordinary characters and free
+//! added tokens lead to acceptance, where no two characters could end an added token. **A safe state together with a
+//! universal state is live**: the text that leads the first to acceptance can be read from the second. A universal
+//! state accepts the empty text, so that an added token may follow.
+//!
+//! A state that is not safe is no fault: its way to acceptance needs a character that is not ordinary, or the text of
+//! an added token that is not free. It costs searches. Tried instead: to leave out of a constraint the texts that the
+//! tokenizer rewrites, so that every state is safe. A combining mark is rewritten after some letters and not after
+//! others, and a text with one may have no ordinary end.
 
 use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
@@ -26,11 +34,16 @@ use unskew_trie::ByteSet;
 
 use super::{
     tables::CanonicalIndex,
-    universal::{CharacterDfa, Subset, ordinary, places, step, universal, utf8, utf8_table},
+    universal::{CharacterDfa, Subset, ordinary, places, step, universal, utf8_table},
 };
 use crate::{
     Dfa, StateId,
-    canonical::{merges::derivation::NONE, texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
+    canonical::{
+        merges::derivation::NONE,
+        texts::{added::TextDfa, utf8::utf8},
+        tokenizer::automaton::TokenizerAutomaton,
+        viability::{context::Context, position::Automata},
+    },
     dfa::table::DEAD,
     ids::{CharacterState, SplitState, Table, TextState, TokenClass},
 };
@@ -72,6 +85,8 @@ pub(crate) struct SplitLiveness {
     pub(crate) lookahead2_of: Table<SplitState, Option<u8>>,
     /// Whether no added token can end inside a non-ASCII character or with it.
     pub(crate) is_calm_inside: bool,
+    /// By number of an added token: whether it is free.
+    free: Vec<bool>,
     /// The number of states between characters that are not universal.
     uncertain: usize,
 }
@@ -156,7 +171,15 @@ impl SplitLiveness {
             let is_wider = after_wide_char.iter().any(|needed| needed.and(bytes) == *needed);
             is_after_wide_char[state] |= universal[state] && split.is_accepting(state) && is_wider;
         }
+        let is_calm = |state: TextState| calm[state];
+        let mut free = tokenizer.text.always_read(is_calm);
+        for (free, added) in free.iter_mut().zip(&tokenizer.added) {
+            // The form of the text may refuse one that is matched after the normaliser.
+            let is_plain = !added.strips && (!added.normalized || tokenizer.form.is_none());
+            *free &= is_plain && split.section(added.section).is_some_and(|start| universal[start]);
+        }
         Self {
+            free,
             universal,
             live_next,
             is_calm_inside: last.iter().chain(last_but_one.iter()).all(|byte| byte.is_ascii()),
@@ -175,27 +198,28 @@ impl SplitLiveness {
         }
     }
 
-    /// The safe states of `dfa`, and the UTF-8 states in which each is reached ([`places_of`]). `None` if some state
-    /// between characters is not safe, if `dfa` reads bytes that are not UTF-8, or if a search over the uncertain
-    /// states could exceed `limit` pairs of states.
-    pub(crate) fn safety(&self, dfa: &Dfa, limit: usize) -> Option<(Vec<Safety>, Vec<u8>)> {
-        if dfa.len().saturating_mul(self.uncertain) > limit {
-            return None;
-        }
-        let places = places_of(dfa)?;
-        let is_ascii = places.is_empty();
-        let between: Vec<bool> = match is_ascii {
-            true => vec![true; dfa.len()],
-            false => places.iter().map(|places| places & 1 != 0).collect(),
-        };
+    /// The safety of the states of the constraint's DFA, and how many states between characters are not safe.
+    pub(crate) fn safety(&self, context: &Context) -> (Vec<Safety>, usize) {
+        let Context { dfa, places, .. } = context;
+        let is_between = |state: StateId| places.get(state.index()).is_none_or(|places| places & 1 != 0);
+        let between: Vec<bool> = dfa.states().map(is_between).collect();
         let mut safe = self.by_ascii(dfa);
-        let is_whole = |safe: &[Safety]| {
-            safe.iter().zip(&between).all(|(safe, between)| !between || *safe != Safety::Unknown)
+        let unknown = |safe: &[Safety]| {
+            let both = safe.iter().zip(&between);
+            both.filter(|(safe, between)| **between && **safe == Safety::Unknown).count()
         };
-        if !is_whole(&safe) {
-            self.by_characters(dfa, &between, &mut safe);
+        if unknown(&safe) > 0 {
+            self.by_characters(context.automata(), &between, &mut safe);
         }
-        is_whole(&safe).then_some((safe, places))
+        let unknown = unknown(&safe);
+        (safe, unknown)
+    }
+
+    /// The most pairs of states that searches visit for a DFA of `states` states, of which `unknown` are not safe: an
+    /// uncertain state of the splitter with any state, or any state of the splitter with one that is not safe.
+    pub(crate) fn pairs(&self, states: usize, unknown: usize) -> usize {
+        let wide = unknown.saturating_mul(self.universal.len());
+        states.saturating_mul(self.uncertain).saturating_add(wide)
     }
 
     /// The states that are safe through ASCII without the bytes that end added tokens. States with higher numbers
@@ -234,10 +258,11 @@ impl SplitLiveness {
         safe
     }
 
-    /// Decides the undecided states: a backward search from acceptance through ordinary characters. One bit of a
-    /// node tells whether the previous byte may be the last but one byte of an added token.
-    fn by_characters(&self, dfa: &Dfa, between: &[bool], safe: &mut [Safety]) {
+    /// Decides the undecided states: a backward search from acceptance through ordinary characters and free added
+    /// tokens. One bit of a node tells whether the previous byte may be the last but one byte of an added token.
+    fn by_characters(&self, automata: Automata<'_>, between: &[bool], safe: &mut [Safety]) {
         type Node = (StateId, CharacterState, bool);
+        let dfa = automata.dfa;
         let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
         // One byte of each class of bytes that no automaton distinguishes.
@@ -268,6 +293,12 @@ impl SplitLiveness {
                         nodes.len() - 1
                     });
                     edges.push((id, at));
+                }
+            }
+            if place == CharacterState::BETWEEN {
+                for number in automata.added_numbers(state).filter(|number| self.free[*number]) {
+                    let next = dfa.run(state, &automata.tokenizer.added[number].content);
+                    edges.extend(next.map(|next| (ids[&(next, CharacterState::BETWEEN, false)], at)));
                 }
             }
             at += 1;
@@ -458,7 +489,7 @@ fn endings(text: &TextDfa<TextState>) -> (Table<TextState, bool>, ByteSet, ByteS
 
 /// By state of `dfa`: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII. `None` if
 /// `dfa` reads bytes that are not UTF-8.
-fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
+pub(crate) fn places_of(dfa: &Dfa) -> Option<Vec<u8>> {
     if dfa.bytes().all(|byte| byte.is_ascii()) {
         return Some(Vec::new());
     }

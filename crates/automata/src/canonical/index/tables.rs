@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use unskew_core::{Vocabulary, words_for};
+use unskew_core::Vocabulary;
 use unskew_trie::TokenTrie;
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     canonical::{
-        CanonicalError, tokenizer::automaton::TokenizerAutomaton, tuning::Tuning, vegas::block::BigramFacts,
+        CanonicalError, merges::facts::BigramFacts, tokenizer::automaton::TokenizerAutomaton, tuning::Tuning,
     },
     ids::{SplitState, TokenClass},
 };
@@ -96,8 +96,6 @@ pub struct CanonicalIndex {
     successors: SuccessorCache,
     /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
     completes_character: SharedCache<(TokenClass, SplitState), bool>,
-    /// The tokens that merges create, by the last byte of their text.
-    by_last_byte: OnceLock<Vec<Vec<u32>>>,
 }
 
 impl CanonicalIndex {
@@ -140,7 +138,6 @@ impl CanonicalIndex {
             targets: SplitTransitions::new(),
             successors: SuccessorCache::default(),
             completes_character: SharedCache::new(CHARACTER_MAPS, CHARACTER_BYTES),
-            by_last_byte: OnceLock::new(),
             automaton,
             vocabulary,
             trie,
@@ -211,36 +208,13 @@ impl CanonicalIndex {
         })
     }
 
-    /// The tokens that merges create and whose text ends in one of `bytes`, one bit each.
-    pub(crate) fn ending_in(&self, bytes: &[u64; 4]) -> Vec<u32> {
-        let by_last_byte = self.by_last_byte.get_or_init(|| {
-            let mut by_last_byte = vec![Vec::new(); 256];
-            let merged = self.vocabulary.text_tokens().filter(|(token, _)| self.automaton.is_merged(token.0));
-            for (token, text) in merged {
-                text.last().into_iter().for_each(|last| by_last_byte[usize::from(*last)].push(token.0));
-            }
-            by_last_byte
-        });
-        let mut words = vec![0u32; words_for(self.automaton.vocab_len)];
-        for byte in (0..=255u8).filter(|byte| bytes[usize::from(byte / 64)] >> (byte % 64) & 1 != 0) {
-            for token in &by_last_byte[usize::from(byte)] {
-                words[*token as usize / 32] |= 1 << (token % 32);
-            }
-        }
-        words
-    }
-
     /// The memory of the cached data, in bytes. The automaton, the vocabulary and the trie are not counted.
     pub fn memory_usage(&self) -> usize {
-        let by_last_byte = self.by_last_byte.get().into_iter().flatten();
         self.liveness.get().map_or(0, SplitLiveness::memory_usage)
             + self.targets.memory_usage()
             + self.successors.memory_usage()
             + self.completes_character.memory_usage()
             + self.properties.get().map_or(0, TokenProperties::memory_usage)
-            + by_last_byte
-                .map(|tokens| size_of_val(tokens) + tokens.capacity() * size_of::<u32>())
-                .sum::<usize>()
             + size_of::<Self>()
     }
 }

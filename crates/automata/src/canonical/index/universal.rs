@@ -10,26 +10,11 @@ use rustc_hash::FxHashMap as Map;
 use smallvec::SmallVec;
 
 use crate::{
+    canonical::texts::utf8::utf8,
     dfa::table::DEAD,
     ids::{CharacterState, Id, SplitState, Table},
     split::SplitDfa,
 };
-
-/// The transitions of UTF-8. States within a character are numbered by the bytes that must follow; 0 is between
-/// characters.
-pub(crate) fn utf8(place: u8, byte: u8) -> Option<u8> {
-    match (place, byte) {
-        (0, 0..0x80) | (1, 0x80..0xc0) => Some(0),
-        (0, 0xc2..0xe0) | (2, 0x80..0xc0) | (4, 0xa0..0xc0) | (5, 0x80..0xa0) => Some(1),
-        (0, 0xe0) => Some(4),
-        (0, 0xed) => Some(5),
-        (0, 0xe1..0xf0) | (3, 0x80..0xc0) | (6, 0x90..0xc0) | (7, 0x80..0x90) => Some(2),
-        (0, 0xf0) => Some(6),
-        (0, 0xf1..0xf4) => Some(3),
-        (0, 0xf4) => Some(7),
-        _ => None,
-    }
-}
 
 /// Some states of the splitter, in ascending order.
 pub(super) type Subset = SmallVec<[SplitState; 4]>;

@@ -48,7 +48,7 @@ pub(crate) struct Derivations {
 
 impl Derivations {
     /// The trees of `len` ids under `merges`. `symbols` are the initial tokens of pieces, and `lengths` gives the
-    /// lengths of tokens in bytes.
+    /// lengths of tokens in bytes, 0 for tokens without a text (control tokens).
     ///
     /// Cost: one pair test for each merge.
     pub(crate) fn new(
@@ -70,9 +70,10 @@ impl Derivations {
             trees.time[symbol.index()] = MergeKey::SYMBOL;
         }
         // Parts are shorter than the whole, so in this order the parts are processed before the whole.
-        let mut by_length: Vec<(u32, u32)> = (0u32..)
+        let lengths = lengths_of(len, lengths, merges);
+        let mut by_length: Vec<(usize, u32)> = (0u32..)
             .zip(merges.merges())
-            .map(|(rank, merge)| (u32::try_from(lengths(merge.result.0)).unwrap_or(u32::MAX), rank))
+            .map(|(rank, merge)| (lengths[merge.result.index()], rank))
             .collect();
         by_length.sort_unstable();
         for (_, rank) in by_length {
@@ -135,6 +136,24 @@ impl Derivations {
     pub(crate) fn right_end(&self, whole: u32) -> MergeKey {
         let (right, whole) = (self.right[whole as usize], whole as usize);
         if self.time[right as usize] == self.time[whole] { self.key[whole] } else { self.time[whole] }
+    }
+}
+
+/// The lengths of all tokens. A merge may result in a token without a text, whose length is that of its parts.
+fn lengths_of(len: usize, lengths: impl Fn(u32) -> usize, merges: &MergeTable) -> Vec<usize> {
+    let mut lengths: Vec<usize> = (0u32..).take(len).map(lengths).collect();
+    loop {
+        let mut is_changed = false;
+        for merge in merges.merges() {
+            let [left, right, whole] = [merge.left, merge.right, merge.result].map(TokenId::index);
+            if lengths[whole] == 0 && lengths[left] > 0 && lengths[right] > 0 {
+                lengths[whole] = lengths[left] + lengths[right];
+                is_changed = true;
+            }
+        }
+        if !is_changed {
+            return lengths;
+        }
     }
 }
 

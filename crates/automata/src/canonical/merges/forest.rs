@@ -8,12 +8,12 @@
 //! in order from the last created to the first, these tokens are **one interval**. So the set of right neighbours
 //! that `t` forbids is a union of intervals: one for each merge whose left part is on the right edge of `t` and that
 //! happens in time. Only the forest must be stored: a few megabytes for 128,000 tokens, where lists of forbidden
-//! pairs would take gigabytes. The opposite direction needs a second forest, by right parts.
+//! pairs would take gigabytes.
 //!
 //! This is the automaton of all proper sequences (DirectMerge's appendix, Algorithm 3) in another form. Its states
 //! are the classes of tokens that forbid the same neighbours ([`BigramRelation::class`]).
 
-use std::{cmp::Reverse, collections::HashMap, ops::Range, sync::OnceLock};
+use std::{cmp::Reverse, collections::HashMap, ops::Range};
 
 use unskew_core::MergeTable;
 
@@ -83,7 +83,7 @@ impl Forest {
     /// Calls `each` with parts of `order`: `token` itself and the subtrees of those children that are created at
     /// `since` or later and for which `counts` holds. `counts` is asked only about children created at the same time
     /// as `token`.
-    fn subtrees(
+    pub(crate) fn subtrees(
         &self,
         parent: &[u32],
         times: &[MergeKey],
@@ -128,7 +128,7 @@ pub(crate) struct Partners {
 }
 
 impl Partners {
-    fn new(len: usize, merges: impl Iterator<Item = (u32, u32, MergeKey)>) -> Self {
+    pub(crate) fn new(len: usize, merges: impl Iterator<Item = (u32, u32, MergeKey)>) -> Self {
         let mut merges: Vec<(u32, u32, MergeKey)> = merges.collect();
         merges.sort_unstable();
         let mut first = vec![0u32; len + 1];
@@ -172,15 +172,6 @@ impl Partners {
     }
 }
 
-/// The tables for the opposite direction: the tokens that a token must not follow.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Backward {
-    /// The forest by right parts.
-    rights: Forest,
-    /// The merges by their right token.
-    by_right: Partners,
-}
-
 /// The bigram relation: the pairs of tokens that may be neighbours in a piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct BigramRelation {
@@ -189,8 +180,6 @@ pub(crate) struct BigramRelation {
     pub(crate) lefts: Forest,
     /// The merges by their left token.
     pub(crate) by_left: Partners,
-    /// Built at the first query. Only whole products ask in this direction.
-    backward: OnceLock<Backward>,
     /// By token: tokens of one class forbid the same right neighbours. [`NONE`] for unreachable tokens.
     class: Vec<u32>,
     /// A representative token of each class.
@@ -212,7 +201,6 @@ impl BigramRelation {
         let mut bigrams = Self {
             lefts: Forest::new(&trees, &trees.left),
             by_left: Partners::new(len, reachable),
-            backward: OnceLock::new(),
             class: vec![NONE; len],
             class_token: Table::from(Vec::new()),
             trees,
@@ -269,18 +257,6 @@ impl BigramRelation {
         TokenClass::of(self.class[token as usize])
     }
 
-    fn backward(&self) -> &Backward {
-        self.backward.get_or_init(|| {
-            let merges = (0u32..)
-                .take(self.trees.key.len())
-                .flat_map(|left| self.by_left.of(left).map(move |(right, key)| (right, left, key)));
-            Backward {
-                rights: Forest::new(&self.trees, &self.trees.right),
-                by_right: Partners::new(self.trees.key.len(), merges),
-            }
-        })
-    }
-
     /// Calls `each` with the intervals of the order of `lefts` that contain the tokens forbidden after `token`,
     /// which is reachable. The intervals may overlap.
     fn forbidden_next_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
@@ -299,41 +275,15 @@ impl BigramRelation {
         });
     }
 
-    /// The opposite of [`forbidden_next_intervals`](Self::forbidden_next_intervals): calls `each` with the intervals
-    /// of `rights` that contain the tokens that `token` must not follow.
-    fn forbidden_prev_intervals(&self, token: u32, mut each: impl FnMut(&[u32])) {
-        let trees = &self.trees;
-        let Backward { rights, by_right } = self.backward();
-        trees.on_edge(&trees.left, token, |at, above| {
-            // Of two merges of equal rank, the left one happens first.
-            let end = above.map_or(MergeKey::NEVER, |above| trees.left_end(above));
-            let until = above.map_or(MergeKey::NEVER, |above| trees.time[above as usize]);
-            let since = trees.time[at as usize];
-            for (partner, key) in by_right.of(at) {
-                let partner_since = trees.time[partner as usize];
-                if key <= end && partner_since <= until && self.happens(key, since.max(partner_since)) {
-                    let counts = |child| since < trees.time[child as usize] && key < trees.right_end(child);
-                    let since = key.max(since).next();
-                    rights.subtrees(&trees.right, &trees.time, partner, since, counts, &mut each);
-                }
-            }
-        });
-    }
-
     /// Whether a merge with `key` of two tokens that exist from `since` on happens at all. Unreachable tokens exist
     /// from [`MergeKey::NEVER`] on.
-    fn happens(&self, key: MergeKey, since: MergeKey) -> bool {
+    pub(crate) fn happens(&self, key: MergeKey, since: MergeKey) -> bool {
         since != MergeKey::NEVER && (self.trees.order == MergeOrder::LowestRank || key > since)
     }
 
     /// Calls `each` with the tokens that must not follow `token`. A token may be reported several times.
     pub(crate) fn forbidden_next(&self, token: u32, mut each: impl FnMut(u32)) {
         self.forbidden_next_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
-    }
-
-    /// Calls `each` with the tokens that `token` must not follow. A token may be reported several times.
-    pub(crate) fn forbidden_prev(&self, token: u32, mut each: impl FnMut(u32)) {
-        self.forbidden_prev_intervals(token, |tokens| tokens.iter().for_each(|token| each(*token)));
     }
 
     /// Whether `right` may follow `left` in a piece. Both are reachable. The pair test: O(depth) look-ups.
@@ -352,10 +302,6 @@ impl BigramRelation {
             + size_of_val(self.class_token.entries())
             + self.lefts.memory_usage()
             + self.by_left.memory_usage()
-            + self
-                .backward
-                .get()
-                .map_or(0, |backward| backward.rights.memory_usage() + backward.by_right.memory_usage())
     }
 }
 
@@ -424,9 +370,6 @@ mod tests {
                     assert_eq!(found, expected, "{context}: after {left}");
                     for right in reachable() {
                         assert_eq!(bigrams.may_follow(left, right), !expected.contains(&right), "{context}");
-                        let mut found = false;
-                        bigrams.forbidden_prev(right, |token| found |= token == left);
-                        assert_eq!(found, expected.contains(&right), "{context}: {left} before {right}");
                     }
                     let class = bigrams.class(left);
                     assert_eq!(of_class.entry(class).or_insert(expected.clone()), &expected, "{context}");

@@ -8,9 +8,13 @@
 //! | `forest` | the bigram relation for all tokens at once, as intervals |
 //! | `whole` | pieces that the encoder looks up as a whole |
 //! | `encode` | the merges applied to a text, slowly |
+//! | `hard` | the pairs of bytes that no token contains |
+//! | `facts` | when every text has a canonical sequence |
 
 pub(crate) mod derivation;
 pub(crate) mod encode;
+pub(crate) mod facts;
 pub(crate) mod forest;
+pub(crate) mod hard;
 pub(crate) mod pair;
 pub(crate) mod whole;

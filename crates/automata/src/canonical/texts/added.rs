@@ -116,6 +116,16 @@ impl<S: Id> TextDfa<S> {
         })
     }
 
+    /// By number: whether the added token is read in every state, and leads to a state that satisfies `is_fine`.
+    pub(crate) fn always_read(&self, is_fine: impl Fn(S) -> bool) -> Vec<bool> {
+        let is_read = |entry: u32| S::of_entry(entry).is_some_and(&is_fine);
+        let mut always: Vec<bool> = self.after.iter().map(|entry| is_read(*entry)).collect();
+        for [_, number, entry] in &self.otherwise {
+            always[*number as usize] &= is_read(*entry);
+        }
+        always
+    }
+
     /// In bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of_val(&self.next[..]) + size_of_val(&self.after[..]) + size_of_val(&self.otherwise[..])

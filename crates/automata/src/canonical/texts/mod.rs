@@ -7,8 +7,10 @@
 //! | `added` | the texts without added tokens |
 //! | `rewriting` | steps that may undo each other |
 //! | `form` | the texts that a normalisation form of Unicode leaves unchanged |
+//! | `utf8` | the bytes of characters |
 
 pub(crate) mod added;
 pub(crate) mod facts;
 pub(crate) mod form;
 pub(crate) mod rewriting;
+pub(crate) mod utf8;

@@ -18,6 +18,7 @@ use std::{
 };
 
 use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, UnicodeForm, Vocabulary};
+use unskew_trie::ByteSet;
 
 use crate::{
     SplitLimits,
@@ -32,6 +33,7 @@ use crate::{
             added::TextDfa,
             facts::{AddedText, TextFacts},
             rewriting::check_dropped,
+            utf8::characters_of,
         },
         token_set::bits,
     },
@@ -76,6 +78,7 @@ pub(crate) enum Role {
 /// | added tokens that are control tokens | all; a text that holds one is refused | `single_word` where another one touches it |
 /// | added tokens that are text | found leftmost and longest, raw or normalised, overlapping with others or themselves, with `lstrip` and `rstrip`, after tokenizers that prepend | `single_word`; normalised ones that a step may rewrite together with the text beside them; stripping of white space that is part of another one |
 pub struct TokenizerAutomaton {
+    #[cfg(feature = "published")]
     pub(crate) fingerprint: u64,
     /// The [fingerprint](Vocabulary::fingerprint) of the vocabulary that the automaton was built for.
     pub(crate) vocabulary_fingerprint: u64,
@@ -91,6 +94,11 @@ pub struct TokenizerAutomaton {
     pub(crate) whole: WholePieces,
     /// By byte: the fallback token that spells it in a character without a token, or [`NONE`].
     pub(crate) fallback: Vec<u32>,
+    /// The characters that symbols and fallback tokens spell; `None` if these are all.
+    pub(crate) spelled: Option<Vec<(char, char)>>,
+    /// The bytes for which the encoder may write no token. Empty for nearly all tokenizers: the splitter reads only
+    /// the characters that are spelled, unless there are pieces with other characters that are looked up as a whole.
+    pub(crate) unspelled: ByteSet,
     pub(crate) split: SplitDfa,
     pub(crate) text: TextDfa<TextState>,
     /// The Unicode form into which the normaliser brings texts.
@@ -207,7 +215,9 @@ impl TokenizerAutomaton {
             &tokenization.merges,
             order,
         );
+        let spelled = spelled(&symbols, &fallback, &tokenization.symbols);
         let mut whole = WholePieces::default();
+        let mut has_unspelled_pieces = false;
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
             if !is_model(token) {
                 continue;
@@ -215,8 +225,9 @@ impl TokenizerAutomaton {
             roles[token.index()] = if trees.is_reachable(token.0) {
                 Role::Merged
             } else if tokenization.whole_pieces {
-                if let Some(piece) = merged(text, &symbols, &fallback, tokenization, order) {
-                    insert_whole(&mut whole, token, &piece)?;
+                match merged(text, &symbols, &fallback, tokenization, order) {
+                    Some(piece) => insert_whole(&mut whole, token, &piece)?,
+                    None => has_unspelled_pieces = true,
                 }
                 Role::Whole
             } else {
@@ -248,9 +259,11 @@ impl TokenizerAutomaton {
                 Some(characters)
             }
         };
+        let mut kept = facts.kept;
+        kept.extend(spelled.clone().filter(|_| !has_unspelled_pieces));
         let options = SplitOptions {
             forbidden: &facts.forbidden,
-            kept: &facts.kept,
+            kept: &kept,
             blank: facts.blank,
             by_bytes: facts.by_bytes,
             rules: &facts.rules,
@@ -267,9 +280,16 @@ impl TokenizerAutomaton {
                 by_byte[usize::from(byte)] = token.0;
             }
         }
+        // Of characters, the second table of the splitter reads those without a symbol.
+        let is_unspelled = |byte: &u8| match tokenization.symbols {
+            Symbols::Bytes => by_byte[usize::from(*byte)] == NONE,
+            Symbols::Characters { .. } => fallback[usize::from(*byte)] == NONE && split.reads_fallback(*byte),
+        };
+        let unspelled = (0..=255u8).filter(|byte| has_unspelled_pieces && is_unspelled(byte)).collect();
         let bigrams = BigramRelation::new(trees, &tokenization.merges);
         let (merged, only_whole) = sets_of_roles(&roles);
         Ok(Self {
+            #[cfg(feature = "published")]
             fingerprint: super::fingerprint::fingerprint(vocabulary, tokenization, order),
             vocabulary_fingerprint: vocabulary.fingerprint(),
             vocab_len: len,
@@ -280,6 +300,8 @@ impl TokenizerAutomaton {
             bigrams,
             whole,
             fallback,
+            spelled,
+            unspelled,
             split,
             text: facts.dfa,
             form: facts.form,
@@ -341,6 +363,7 @@ impl TokenizerAutomaton {
         let added = self.added.iter().map(|added| size_of_val(added) + added.content.len());
         lists.iter().map(|list| size_of_val(&list[..])).sum::<usize>()
             + self.roles.len()
+            + self.spelled.as_ref().map_or(0, |spelled| size_of_val(&spelled[..]))
             + split.memory_usage()
             + text.memory_usage()
             + added.sum::<usize>()
@@ -399,6 +422,30 @@ fn symbols(
         }
     }
     symbols
+}
+
+/// The characters that `symbols` and fallback tokens spell; `None` if these are all.
+fn spelled(
+    symbols: &HashMap<Vec<u8>, TokenId>,
+    fallback: &[u32],
+    kind: &Symbols,
+) -> Option<Vec<(char, char)>> {
+    let mut characters = match kind {
+        Symbols::Bytes => characters_of(|byte| symbols.contains_key(&[byte][..])),
+        Symbols::Characters { .. } => characters_of(|byte| fallback[usize::from(byte)] != NONE),
+    }?;
+    if let Symbols::Characters { .. } = kind {
+        characters.extend(symbols.keys().filter_map(|text| std::str::from_utf8(text).ok()?.chars().next()));
+        characters.sort_unstable();
+    }
+    let mut ranges: Vec<(char, char)> = Vec::new();
+    for character in characters {
+        match ranges.last_mut() {
+            Some((_, last)) if u32::from(character) <= u32::from(*last) + 1 => *last = character,
+            _ => ranges.push((character, character)),
+        }
+    }
+    Some(ranges)
 }
 
 /// Adds the sequence that merges would create from the text of `token`, which is looked up as a whole.

@@ -1,14 +1,13 @@
 //! The lazy engine: which tokens may precede a position, decided when it is asked.
 //!
-//! A token may precede a position if the token and the position together can be completed. If tokens spell every
-//! byte that the constraint reads
-//! ([`BigramFacts::is_regular_for`](crate::canonical::vegas::block::BigramFacts::is_regular_for)), the first of
-//! these rules that applies decides:
+//! A token may precede a position if the token and the position together can be completed. If the encoder writes
+//! tokens for all texts of the constraint ([`BigramFacts::is_regular_for`]), the first of these rules that applies
+//! decides:
 //!
 //! 1. No, if the position is not live: no accepted text continues from it.
 //! 2. Yes, if the piece may end there: the text ends, an added token follows, or a boundary leads to a live
 //!    position. The canonical tokens of the rest of the text then begin after the boundary (proof in
-//!    `vegas/block.rs`).
+//!    `merges/facts.rs`).
 //! 3. Yes, if the text may continue with a byte that forms a hard bigram with the token's last byte, for the same
 //!    reason.
 //! 4. Otherwise it is a reachability problem: yes, if some token may follow that may itself precede the position
@@ -16,9 +15,10 @@
 //!
 //! The precomputed liveness ([`crate::canonical::index::split_liveness`]) answers most queries at once.
 //! Otherwise a search answers, which stops at the first success and visits only positions whose liveness is not
-//! precomputed. [`LazyProduct::new`] refuses a constraint that might have too many of these positions. That
-//! constraint is [completed whole](super::whole_product), within its limit. Answers are kept in a [`Memo`], which
-//! belongs to a scratch. It may be dropped between two queries, and masks never wait for each other.
+//! precomputed. [`LazyProduct::new`] refuses a constraint that might have too many of these positions. Answers are
+//! kept in a [`Memo`], which belongs to a scratch. It may be dropped between two queries, and masks never wait for
+//! each other. For the few constraints with texts for which the encoder may write no token, [`super::by_tokens`]
+//! answers instead.
 //!
 //! The search over tokens is depth-first, longest tokens first: if the next possible piece end is far away, nearly
 //! every path reaches it. A node whose failed search touched no open node is recorded as dead at once. The other
@@ -40,20 +40,23 @@ use unskew_trie::ByteSet;
 use super::{
     context::Context,
     first_bytes::FirstBytes,
+    liveness::distances,
     memo::{Memo, ViableToken},
     position::{Automata, Position},
+    sequence::{Configuration, LeftContext, Viability},
 };
 use crate::{
     Limits, StateId,
     canonical::{
+        CanonicalError,
         index::{
             CanonicalIndex,
             split_liveness::{Safety, SplitLiveness},
-            universal::utf8,
         },
-        token_set::is_in,
+        merges::facts::BigramFacts,
+        texts::utf8::utf8,
+        token_set::{TokenSet, is_in},
         tokenizer::automaton::{Role, TokenizerAutomaton},
-        vegas::block::BigramFacts,
     },
     ids::{TokenClass, WholeNode},
 };
@@ -80,16 +83,17 @@ static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
 /// The cost of an allocation without its contents, in bytes.
 pub(crate) const OVERHEAD: usize = 32;
 
-/// The most pairs of uncertain states. A constraint with more pairs is completed whole, within the limits.
+/// The most pairs of states that searches may visit. Of a constraint with more, the positions are counted.
 const PAIRS: usize = 1 << 24;
 
 /// The precomputed part of a constraint for the lazy engine.
 #[derive(Debug)]
 pub(crate) struct LazyProduct {
+    /// Whether the encoder writes tokens for all texts that the automata read.
+    is_regular: bool,
     pub(super) safety: Vec<Safety>,
-    /// By state of the DFA: the UTF-8 states in which it is reached ([`utf8`]), one bit each. Empty if all bytes are
-    /// ASCII.
-    pub(crate) places: Vec<u8>,
+    /// By state of the DFA: the number of bytes to the next safe state. Empty if all states are safe.
+    distance: Vec<u32>,
     /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
     pub(super) first_bytes: FirstBytes,
@@ -104,6 +108,7 @@ pub(crate) struct LazyProduct {
 /// A constraint with a memo: the object that answers queries.
 pub(crate) struct Query<'a> {
     pub(crate) product: &'a LazyProduct,
+    pub(super) context: &'a Context,
     pub(crate) automata: Automata<'a>,
     pub(crate) index: &'a CanonicalIndex,
     pub(crate) liveness: &'a SplitLiveness,
@@ -112,24 +117,52 @@ pub(crate) struct Query<'a> {
 }
 
 impl LazyProduct {
-    /// `None` if the constraint has to be completed whole.
-    pub(crate) fn new(context: &Context, limits: &Limits) -> Option<Self> {
+    /// O(n k) for n states of the constraint's DFA and k byte classes, unless positions are counted.
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError::TooManyProductStates`] if searches might visit too many positions.
+    pub(crate) fn new(context: &Context, limits: &Limits) -> Result<Self, CanonicalError> {
         let Context { dfa, index, .. } = context;
         let tokenizer = &index.automaton;
-        if !index.bigram_facts().is_regular_for(dfa, tokenizer) {
-            return None;
-        }
-        let (safety, places) = index.liveness().safety(dfa, PAIRS)?;
+        let (safety, unknown) = index.liveness().safety(context);
         let mut used = [false; 256];
         dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
         let (_, mut bytes) = context.automata().columns();
         bytes.retain(|byte| used[usize::from(*byte)]);
         let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
         let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_merged(*symbol);
-        let symbols = symbols.filter(is_read).collect();
-        let first_bytes = FirstBytes::new(index.liveness(), dfa, &safety);
-        let lookahead2_lists = index.liveness().lookahead2_by_class(dfa);
-        Some(Self { safety, places, bytes, first_bytes, symbols, lookahead2_lists, limit: limits.lazy_bytes })
+        let product = Self {
+            is_regular: index.bigram_facts().is_regular_for(dfa, tokenizer),
+            bytes,
+            symbols: symbols.filter(is_read).collect(),
+            first_bytes: FirstBytes::new(index.liveness(), dfa, &safety),
+            distance: if unknown > 0 { distances(dfa, &safety) } else { Vec::new() },
+            safety,
+            lookahead2_lists: index.liveness().lookahead2_by_class(dfa),
+            limit: limits.lazy_bytes,
+        };
+        if index.liveness().pairs(dfa.len(), unknown) > PAIRS || !product.is_regular {
+            product.count_positions(context, limits)?;
+        }
+        Ok(product)
+    }
+
+    /// Counts the positions that are reached from the start, up to the limit.
+    fn count_positions(&self, context: &Context, limits: &Limits) -> Result<(), CanonicalError> {
+        let automata = context.automata();
+        let mut open = vec![automata.start()];
+        let mut seen: Set<Position> = open.iter().copied().collect();
+        let mut targets = Vec::new();
+        while let Some(from) = open.pop() {
+            if seen.len() > limits.product_states {
+                return Err(CanonicalError::TooManyProductStates { limit: limits.product_states });
+            }
+            limits.check_cancelled()?;
+            self.targets(context, from, &mut targets);
+            open.extend(targets.iter().copied().filter(|target| seen.insert(*target)));
+        }
+        Ok(())
     }
 
     pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
@@ -139,6 +172,7 @@ impl LazyProduct {
         let index = &context.index;
         Query {
             product: self,
+            context,
             automata: context.automata(),
             index,
             liveness: index.liveness(),
@@ -148,10 +182,11 @@ impl LazyProduct {
     }
 
     /// The positions after one byte, a boundary or an added token. Consecutive bytes with one target give one entry.
-    pub(super) fn targets(&self, automata: Automata<'_>, at: Position, targets: &mut Vec<Position>) {
+    pub(super) fn targets(&self, context: &Context, at: Position, targets: &mut Vec<Position>) {
+        let automata = context.automata();
         targets.clear();
         targets.extend(automata.mark(at));
-        let bytes = self.possible(&self.bytes, at.regex);
+        let bytes = possible(&self.bytes, at.regex, &context.places);
         automata.steps(at, bytes, |target| {
             if targets.last() != Some(&target) {
                 targets.push(target);
@@ -163,19 +198,27 @@ impl LazyProduct {
         targets.extend(automata.added(at).map(|(_, after)| after));
     }
 
-    /// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a
-    /// character only trailing bytes can be read.
-    fn possible<'b>(&self, bytes: &'b [u8], state: StateId) -> &'b [u8] {
-        if self.places.get(state.index()).is_none_or(|places| places & 1 != 0) {
-            return bytes;
-        }
-        let of = |end: u8| bytes.partition_point(|byte| *byte < end);
-        &bytes[of(0x80)..of(0xc0)]
+    /// The number of bytes from `state` to a safe state.
+    pub(super) fn distance(&self, state: StateId) -> u32 {
+        self.distance.get(state.index()).copied().unwrap_or(0)
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safety[..]) + self.bytes.len() + self.first_bytes.memory_usage()
+        size_of_val(&self.safety[..])
+            + size_of_val(&self.distance[..])
+            + self.bytes.len()
+            + self.first_bytes.memory_usage()
     }
+}
+
+/// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a character
+/// only trailing bytes can be read.
+fn possible<'b>(bytes: &'b [u8], state: StateId, places: &[u8]) -> &'b [u8] {
+    if places.get(state.index()).is_none_or(|places| places & 1 != 0) {
+        return bytes;
+    }
+    let of = |end: u8| bytes.partition_point(|byte| *byte < end);
+    &bytes[of(0x80)..of(0xc0)]
 }
 
 /// A node of the search: a token and the position after it, with its possible successors.
@@ -279,7 +322,7 @@ impl<'a> Query<'a> {
         found.is_some()
     }
 
-    fn class(&self, token: u32) -> TokenClass {
+    pub(super) fn class(&self, token: u32) -> TokenClass {
         self.tokenizer().bigrams.class(token)
     }
 
@@ -442,7 +485,11 @@ impl<'a> Query<'a> {
 
     /// Calls `visit` with the tokens that can be read from `at` and the positions after them, until it returns true.
     /// Returns whether it did. Fallback tokens are included. `visit` decides whether a token is viable.
-    fn any_token(&mut self, at: Position, mut visit: impl FnMut(&mut Self, u32, Position) -> bool) -> bool {
+    pub(super) fn any_token(
+        &mut self,
+        at: Position,
+        mut visit: impl FnMut(&mut Self, u32, Position) -> bool,
+    ) -> bool {
         let (trie, automata) = (&self.index.trie, self.automata);
         let tokenizer = automata.tokenizer;
         let fallback: SmallVec<[(u32, Position); 4]> = self.fallback(at).collect();
@@ -508,5 +555,37 @@ impl<'a> Query<'a> {
             Role::Whole => self.is_boundary(at),
             Role::Never => false,
         }
+    }
+}
+
+impl Viability for Query<'_> {
+    fn is_live_start(&mut self, piece_start: Position) -> bool {
+        match self.product.is_regular {
+            true => self.is_live(piece_start),
+            false => self.ends(Configuration { position: piece_start, left: LeftContext::Nothing }),
+        }
+    }
+
+    fn is_viable(&mut self, token: u32, after: Configuration) -> bool {
+        match after.left {
+            _ if !self.product.is_regular => self.ends(after),
+            LeftContext::Nothing => self.is_live(after.position),
+            LeftContext::Class(_) => self.may_precede(token, after.position),
+            LeftContext::Node(node) => self.may_precede_node(node, after.position),
+            LeftContext::Whole => self.is_boundary(after.position),
+        }
+    }
+
+    fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
+        if let Some(token_set) = self.memo.token_sets.get(&at) {
+            return read(token_set);
+        }
+        let token_set =
+            if self.product.is_regular { self.token_set(at) } else { self.token_set_by_tokens(at) };
+        let answer = read(&token_set);
+        let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
+        let bytes = OVERHEAD + size_of_val(&list[..]);
+        self.memo.token_sets.insert(at, token_set, bytes);
+        answer
     }
 }

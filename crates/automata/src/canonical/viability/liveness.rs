@@ -1,14 +1,21 @@
 //! Whether a position is live: the part of the lazy engine that reads bytes ([`super::lazy_product`] reads tokens).
 //!
 //! Precomputed facts decide most positions. A breadth-first search decides the others and stops at the first
-//! position that is certainly live. Tried instead: a depth-first search. It follows a run of blanks to the end of
-//! its counter where a letter would succeed.
+//! position that is certainly live. Where the next safe state of the constraint is far, as before `</think>`, the
+//! positions that are nearest to one come first: a search in all directions meets thousands of positions for each byte.
+//! Tried instead: a depth-first search. It follows a run of blanks to the end of its counter where a letter would
+//! succeed.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
 
 use rustc_hash::FxHashSet as Set;
 use unskew_trie::ByteSet;
 
 use super::{lazy_product::Query, position::Position};
-use crate::StateId;
+use crate::{Dfa, StateId, canonical::index::split_liveness::Safety};
 
 impl<'a> Query<'a> {
     /// Whether precomputed facts show that `at` is live.
@@ -19,8 +26,7 @@ impl<'a> Query<'a> {
             || self.automata.is_accepting(at)
     }
 
-    /// Whether an accepted text continues from `at`: a breadth-first search that ends at the first position that is
-    /// certainly live.
+    /// Whether an accepted text continues from `at`: a search that ends at the first position that is certainly live.
     pub(crate) fn is_live(&mut self, at: Position) -> bool {
         if self.is_certain(at) {
             return true;
@@ -33,7 +39,7 @@ impl<'a> Query<'a> {
             return true;
         }
         let mut targets: Vec<Position> = Vec::new();
-        self.product.targets(self.automata, at, &mut targets);
+        self.product.targets(self.context, at, &mut targets);
         if targets.is_empty() {
             self.memo.live.insert(at, false, 0);
             return false;
@@ -41,16 +47,14 @@ impl<'a> Query<'a> {
         // The visited positions, each with the index of its predecessor.
         let mut met: Vec<(Position, usize)> = vec![(at, 0)];
         let mut seen: Set<Position> = Set::from_iter([at]);
-        let mut next = 0;
-        while let Some((from, _)) = met.get(next).copied() {
-            if next > 0 {
-                self.product.targets(self.automata, from, &mut targets);
-            }
+        // Distances and indices: of equal distances the position that was met first.
+        let mut open: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
+        let mut on = 0;
+        loop {
             for target in targets.iter().copied() {
                 let known = self.memo.live.get(&target).copied();
                 if known == Some(true) || self.is_certain(target) {
                     // All positions on the path are live. Nothing is known of the others.
-                    let mut on = next;
                     loop {
                         self.memo.live.insert(met[on].0, true, 0);
                         if on == 0 {
@@ -60,10 +64,13 @@ impl<'a> Query<'a> {
                     }
                 }
                 if known.is_none() && seen.insert(target) {
-                    met.push((target, next));
+                    open.push(Reverse((self.product.distance(target.regex), met.len())));
+                    met.push((target, on));
                 }
             }
-            next += 1;
+            let Some(Reverse((_, next))) = open.pop() else { break };
+            on = next;
+            self.product.targets(self.context, met[on].0, &mut targets);
         }
         met.into_iter().for_each(|(dead, _)| self.memo.live.insert(dead, false, 0));
         false
@@ -113,4 +120,25 @@ impl<'a> Query<'a> {
         self.memo.boundary.insert(at, is_boundary, 0);
         is_boundary
     }
+}
+
+/// By state of `dfa`: the number of bytes to the next safe state.
+pub(super) fn distances(dfa: &Dfa, safety: &[Safety]) -> Vec<u32> {
+    let mut sources: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
+    for state in dfa.states() {
+        dfa.edges(state).for_each(|edge| sources[edge.target.index()].push(state));
+    }
+    let is_safe = |state: &StateId| safety[state.index()] != Safety::Unknown;
+    let mut distance = vec![u32::MAX; dfa.len()];
+    let mut open: VecDeque<StateId> = dfa.states().filter(is_safe).collect();
+    open.iter().for_each(|state| distance[state.index()] = 0);
+    while let Some(state) = open.pop_front() {
+        for source in &sources[state.index()] {
+            if distance[source.index()] == u32::MAX {
+                distance[source.index()] = distance[state.index()] + 1;
+                open.push_back(*source);
+            }
+        }
+    }
+    distance
 }

@@ -163,22 +163,8 @@ fn add_chunk(
 }
 
 impl<'a> Query<'a> {
-    /// Calls `read` with the tokens that can be read from `at` and are viable for any left context, without added
-    /// tokens.
-    pub(crate) fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
-        if let Some(token_set) = self.memo.token_sets.get(&at) {
-            return read(token_set);
-        }
-        let token_set = self.new_token_set(at);
-        let answer = read(&token_set);
-        let (TokenSet::Short(list) | TokenSet::Long(list)) = &token_set;
-        let bytes = OVERHEAD + size_of_val(&list[..]);
-        self.memo.token_sets.insert(at, token_set, bytes);
-        answer
-    }
-
-    /// The token set of `at`.
-    fn new_token_set(&mut self, at: Position) -> TokenSet {
+    /// The tokens that can be read from `at` and are viable for any left context, without added tokens.
+    pub(super) fn token_set(&mut self, at: Position) -> TokenSet {
         let (automata, index) = (self.automata, self.index);
         let (vocabulary, properties) = (&*index.vocabulary, index.properties());
         let targets = index.targets(at.split, at.at_piece_start);
@@ -459,7 +445,7 @@ impl LookaheadWalk<'_, '_, '_> {
     /// Decides a state that was not decided.
     #[cold]
     fn look(&mut self, state: StateId) -> u8 {
-        match self.query.product.places.get(state.index()).copied().unwrap_or(1) {
+        match self.query.context.places.get(state.index()).copied().unwrap_or(1) {
             places if places & 1 != 0 => {
                 if self.query.automata.dfa.is_accepting(state) {
                     return FIRST_LOOKAHEAD;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 use unskew_core::Generations;
 
-use super::{lookahead::TokensByLookahead, position::Position};
+use super::{lookahead::TokensByLookahead, position::Position, sequence::Configuration};
 use crate::{
     StateId,
     canonical::{
@@ -42,6 +42,8 @@ pub(crate) struct Memo {
     /// By state of the DFA: the tokens that it reads.
     pub(super) tokens_by_lookahead: Answers<StateId, Arc<TokensByLookahead>>,
     pub(super) token_sets: Answers<Position, TokenSet>,
+    /// By configuration: the answer of [`Query::ends`](super::lazy_product::Query::ends).
+    pub(super) ends: Answers<Configuration, bool>,
     /// The bytes of the pair tests that viable tokens hold: of the young entries, and of the old ones.
     pub(super) pair_tests: [usize; 2],
 }
@@ -95,6 +97,7 @@ impl Default for Memo {
             complete: Generations::new(all),
             tokens_by_lookahead: Generations::new(all),
             token_sets: Generations::new(all),
+            ends: Generations::new(all),
             pair_tests: [0, 0],
         }
     }
@@ -112,6 +115,7 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
+            ends,
             pair_tests,
         } = self;
         live.turn();
@@ -122,6 +126,7 @@ impl Memo {
         complete.turn();
         tokens_by_lookahead.turn();
         token_sets.turn();
+        ends.turn();
         *pair_tests = [0, pair_tests[0]];
     }
 
@@ -135,6 +140,7 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
+            ends,
             pair_tests,
         } = self;
         live.young_bytes()
@@ -145,6 +151,7 @@ impl Memo {
             + complete.young_bytes()
             + tokens_by_lookahead.young_bytes()
             + token_sets.young_bytes()
+            + ends.young_bytes()
             + pair_tests[0]
     }
 
@@ -159,6 +166,7 @@ impl Memo {
             complete,
             tokens_by_lookahead,
             token_sets,
+            ends,
             pair_tests,
         } = self;
         live.bytes()
@@ -169,6 +177,7 @@ impl Memo {
             + complete.bytes()
             + tokens_by_lookahead.bytes()
             + token_sets.bytes()
+            + ends.bytes()
             + pair_tests.iter().sum::<usize>()
     }
 }

@@ -124,16 +124,20 @@ impl<'a> Automata<'a> {
 
     /// The added tokens that may follow, and the positions after them. The text between two added tokens is encoded
     /// by itself.
-    ///
-    /// If there are many added tokens, a prefix search finds those that the constraint reads.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
         let automata = *self;
-        let tokens = &automata.tokenizer.added;
-        let (all, read) = match tokens.len() <= self.few_added {
-            true => (0..tokens.len(), Vec::new()),
-            false => (0..0, self.read_added(at.regex)),
+        self.added_numbers(at.regex).filter_map(move |number| automata.added_one(at, number))
+    }
+
+    /// The numbers of the added tokens that the constraint may read from `state`. If there are many added tokens, a
+    /// prefix search finds those that it reads.
+    pub(crate) fn added_numbers(&self, state: StateId) -> impl Iterator<Item = usize> + use<> {
+        let count = self.tokenizer.added.len();
+        let (all, read) = match count <= self.few_added {
+            true => (0..count, Vec::new()),
+            false => (0..0, self.read_added(state)),
         };
-        all.chain(read).filter_map(move |number| automata.added_one(at, number))
+        all.chain(read)
     }
 
     /// The added token with this number and the position after it, if it may follow.

@@ -10,8 +10,11 @@ pub(crate) mod toy;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
+use unskew_automata::{CanonicalConstraint, CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
+#[cfg(feature = "published")]
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton, VegasLibrary,
+    Dfa,
+    published::{PublishedError, VegasConstraint, VegasLibrary},
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_trie::TokenTrie;
@@ -111,16 +114,13 @@ impl Subject {
         CanonicalConstraint::new(pattern, &self.index, limits)
     }
 
-    /// The same constraint with its product built and completed whole, as with a library.
-    pub(crate) fn whole(&self, pattern: &str) -> Result<CanonicalConstraint, CanonicalError> {
+    /// The same constraint with its product built and completed whole.
+    #[cfg(feature = "published")]
+    pub(crate) fn whole(&self, pattern: &str) -> Result<VegasConstraint, PublishedError> {
         let library = VegasLibrary::new(&self.index, VegasLibrary::DEFAULT_BYTES);
         let limits = Limits::default();
-        CanonicalConstraint::with_library(
-            &Dfa::from_pattern(pattern, &limits)?,
-            &self.index,
-            &library,
-            &limits,
-        )
+        let dfa = Dfa::from_pattern(pattern, &limits).map_err(CanonicalError::from)?;
+        VegasConstraint::new(&dfa, &self.index, &library, &limits)
     }
 
     pub(crate) fn encode(&self, text: &str) -> Vec<TokenId> {

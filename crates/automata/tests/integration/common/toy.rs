@@ -1,6 +1,9 @@
 //! Random tokenizers over a few characters, with merges implemented independently, and random regexes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use unskew_automata::{CanonicalIndex, MergeOrder, TokenizerAutomaton};
 use unskew_core::{Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary};
@@ -62,11 +65,27 @@ impl Toy {
             behavior: SplitBehavior::Isolated,
             invert: false,
         }));
+        let order = if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes };
+        Self::of(texts, &HashSet::new(), tokenization, order)
+    }
+
+    /// The tokenizer in which the tokens `never` are control tokens, and the texts `more` are tokens too.
+    pub(crate) fn changed(&self, never: &HashSet<usize>, more: &[&str]) -> Self {
+        let mut texts = self.texts.clone();
+        texts.extend(more.iter().map(|text| (*text).to_owned()));
+        Self::of(texts, never, self.tokenization.clone(), self.order)
+    }
+
+    fn of(texts: Vec<String>, never: &HashSet<usize>, tokenization: Tokenization, order: MergeOrder) -> Self {
         let mut builder = Vocabulary::builder();
-        texts.iter().for_each(|text| _ = builder.text(text.as_bytes()));
+        for (id, text) in texts.iter().enumerate() {
+            _ = match never.contains(&id) {
+                true => builder.control(&format!("<{text}>")),
+                false => builder.text(text.as_bytes()),
+            };
+        }
         builder.control("<end>");
         let vocabulary = Arc::new(builder.build().unwrap());
-        let order = if random.below(2) == 0 { MergeOrder::LowestRank } else { MergeOrder::Passes };
         let tokenizer = TokenizerAutomaton::with_order(&vocabulary, &tokenization, order).unwrap();
         let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
         let index = CanonicalIndex::new(Arc::new(tokenizer), trie).unwrap();

@@ -1,6 +1,9 @@
 //! Tests of the universal states against walks over all short texts.
 
+use std::sync::Arc;
+
 use unskew_core::{AddedToken, SplitBehavior, SplitPattern, Tokenization, Vocabulary};
+use unskew_trie::TokenTrie;
 
 use super::*;
 use crate::Limits;
@@ -89,31 +92,48 @@ fn every_text_goes_on_from_a_universal_state_and_some_text_does_not_from_others(
     }
 }
 
+/// The safety of the states of `pattern`, for a tokenizer of single bytes with one added token.
+fn safe(pattern: &str, content: &str, special: bool) -> Vec<Safety> {
+    let mut builder = Vocabulary::builder();
+    (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
+    let id = if special { builder.control(content) } else { builder.text(content.as_bytes()) };
+    let mut tokenization = Tokenization::default();
+    tokenization.added.push(AddedToken {
+        id,
+        content: content.to_owned(),
+        special,
+        single_word: false,
+        lstrip: false,
+        rstrip: false,
+        normalized: false,
+    });
+    let vocabulary = Arc::new(builder.build().unwrap());
+    let tokenizer = TokenizerAutomaton::new(&vocabulary, &tokenization).unwrap();
+    let trie = Arc::new(TokenTrie::new(vocabulary).unwrap());
+    let index = Arc::new(CanonicalIndex::new(Arc::new(tokenizer), trie).unwrap());
+    let limits = Limits::default();
+    let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
+    let context = Context::new(dfa, Arc::clone(&index), &limits).unwrap();
+    index.liveness().safety(&context).0
+}
+
 #[test]
 fn what_cannot_do_without_the_end_of_an_added_token_is_safe_where_none_is_begun() {
-    let safe_of = |dfa: &Dfa| {
-        let mut builder = Vocabulary::builder();
-        (0..=255u8).for_each(|byte| _ = builder.text(&[byte]));
-        let id = builder.control("<|end|>");
-        let mut tokenization = Tokenization::default();
-        tokenization.added.push(AddedToken {
-            id,
-            content: "<|end|>".to_owned(),
-            special: true,
-            single_word: false,
-            lstrip: false,
-            rstrip: false,
-            normalized: false,
-        });
-        let tokenizer = TokenizerAutomaton::new(&builder.build().unwrap(), &tokenization).unwrap();
-        SplitLiveness::new(&tokenizer).safety(dfa, 1 << 20).map(|(safe, _)| safe)
-    };
-    let safe = |pattern: &str| safe_of(&Dfa::from_pattern(pattern, &Limits::default()).unwrap());
-    assert!(safe("[a-z]*").unwrap().iter().all(|safe| *safe == Safety::Always));
+    use Safety::{Always, Unknown, WhenCalm};
+    let safe = |pattern: &str| safe(pattern, "<|end|>", true);
+    assert!(safe("[a-z]*").iter().all(|safe| *safe == Always));
     // The last `>` is accepted unless `<|end|` precedes it.
-    assert_eq!(safe("<b>").unwrap(), [Safety::Always, Safety::Always, Safety::WhenCalm, Safety::Always]);
+    assert_eq!(safe("<b>"), [Always, Always, WhenCalm, Always]);
     // Here the text always ends an added token.
-    assert_eq!(safe(r"<\|end\|>"), None);
-    // Not UTF-8.
-    assert_eq!(safe_of(&Dfa::from_literals([[0xff]], &Limits::default()).unwrap()), None);
+    let all = [Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, WhenCalm, Always];
+    assert_eq!(safe(r"<\|end\|>"), all);
+}
+
+#[test]
+fn an_added_token_may_be_the_only_way_on() {
+    use Safety::{Always, Unknown, WhenCalm};
+    // Between `a` and the end the text cannot spell the token.
+    assert_eq!(safe("a<t>", "<t>", false), [Always, Always, Unknown, WhenCalm, Always]);
+    assert_eq!(safe("a<t>b", "<t>", false), [Always, Always, Unknown, WhenCalm, Always, Always]);
+    assert_eq!(safe("a<t>", "<t>", true), [Unknown, Unknown, Unknown, WhenCalm, Always]);
 }

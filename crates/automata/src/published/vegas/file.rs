@@ -25,6 +25,7 @@ use std::{fs, io, path::Path, sync::OnceLock};
 use unskew_core::{TokenId, words_for};
 
 use super::{
+    completion::Before,
     hash::Sip,
     library::{BlockParts, VegasLibrary},
 };
@@ -32,7 +33,6 @@ use crate::canonical::{
     index::CanonicalIndex,
     token_set::{TokenSet, bits},
     tokenizer::automaton::Role,
-    viability::completion::Before,
 };
 
 const MAGIC: &[u8; 8] = b"UNSKEWVL";

@@ -10,13 +10,17 @@ use std::{cell::Cell, collections::HashMap, rc::Rc};
 use unskew_core::{TokenId, words_for};
 
 use super::{
+    backward::Backward,
+    block::Blocks,
     completion::{Before, Completion, Search},
     product::{Product, Sources},
 };
 use crate::{
     canonical::{
-        index::CanonicalIndex, merges::derivation::NONE, token_set::bits, tokenizer::automaton::Role,
-        vegas::block::Blocks,
+        index::CanonicalIndex,
+        merges::derivation::NONE,
+        token_set::{bits, set},
+        tokenizer::automaton::Role,
     },
     ids::{Id, ProductState, Table, WholeNode},
 };
@@ -40,20 +44,21 @@ const CACHED_SETS: usize = 512;
 
 impl Completion {
     /// Cost: for each state a walk through the trie that ends as soon as the state is settled.
-    pub(crate) fn new(product: &Product, index: &CanonicalIndex) -> Self {
+    pub(super) fn new(product: &Product, index: &CanonicalIndex, backward: &Backward) -> Self {
         // If tokens spell every byte of the product, most states are known without a search.
         let (known, boundary) = match Blocks::new(product, &index.automaton, index.bigram_facts()) {
             Some(blocks) => (blocks.known, blocks.boundary),
             None => (vec![false; product.len()], product.accepting.clone()),
         };
-        Self::knowing(product, index, known, boundary)
+        Self::knowing(product, index, backward, known, boundary)
     }
 
     /// As [`new`](Self::new), with the states `known` to be preceded by any token. For these, `boundary` holds
     /// whether the piece may end there.
-    pub(crate) fn knowing(
+    pub(super) fn knowing(
         product: &Product,
         index: &CanonicalIndex,
+        backward: &Backward,
         known: Vec<bool>,
         boundary: Vec<bool>,
     ) -> Self {
@@ -64,6 +69,7 @@ impl Completion {
         let mut rounds = Rounds {
             product,
             index,
+            backward,
             sources: product.sources(),
             settled: known.into(),
             forbidden_prev: HashMap::new(),
@@ -106,6 +112,7 @@ type Viable = ([u64; 4], Vec<u32>);
 struct Rounds<'a> {
     product: &'a Product,
     index: &'a CanonicalIndex,
+    backward: &'a Backward,
     sources: Sources,
     /// States that are final: all states that they depend on are settled.
     settled: Table<ProductState, bool>,
@@ -225,16 +232,14 @@ impl Rounds<'_> {
             return Rc::clone(found);
         }
         let tokenizer = &self.index.automaton;
-        let mut all = self.index.ending_in(&bytes);
+        let mut all = self.backward.ending_in(&bytes, tokenizer.vocab_len);
         for token in &key.1 {
             if self.forbidden_prev.len() > CACHED_SETS {
                 self.forbidden_prev.clear();
             }
             let forbidden_prev = self.forbidden_prev.entry(*token).or_insert_with(|| {
                 let mut words = vec![0u32; words_for(tokenizer.vocab_len)];
-                tokenizer
-                    .bigrams
-                    .forbidden_prev(*token, |token| words[token as usize / 32] |= 1 << (token % 32));
+                self.backward.forbidden_prev(&tokenizer.bigrams, *token, |token| set(&mut words, token));
                 words.into()
             });
             let mut left = 0;

@@ -1,8 +1,4 @@
 //! A constraint with its whole product: the product, the tokens that may precede each state, and the token sets.
-//!
-//! This engine serves constraints with a library, and constraints that the lazy engine refuses because too little is
-//! precomputed ([`crate::canonical::index::split_liveness`]): the tokenizer cannot spell all bytes that the
-//! constraint reads, or texts are not UTF-8.
 
 use std::sync::{
     OnceLock,
@@ -13,17 +9,20 @@ use rustc_hash::FxHashMap as Map;
 
 use super::{
     completion::{Before, Completion, Search},
-    context::Context,
-    position::Position,
+    library::{Shared, VegasLibrary},
     product::Product,
 };
 use crate::{
     CanonicalError, Limits,
     canonical::{
         token_set::TokenSet,
-        vegas::{Shared, VegasLibrary},
+        viability::{
+            context::Context,
+            position::Position,
+            sequence::{Configuration, LeftContext, Viability},
+        },
     },
-    ids::{ProductState, Table, WholeNode},
+    ids::{Id, ProductState, Table},
 };
 
 /// A product with its completion and its token sets.
@@ -36,7 +35,7 @@ pub(crate) struct WholeProduct {
     token_sets: Table<ProductState, OnceLock<TokenSet>>,
     /// The number of further long token sets that may be kept.
     sets_left: AtomicUsize,
-    /// The blocks of the library, if one is used.
+    /// The blocks of the library, if the product can be cut.
     shared: Option<Shared>,
 }
 
@@ -49,16 +48,18 @@ impl WholeProduct {
     /// As for [`Product::new`].
     pub(crate) fn new(
         context: &Context,
-        library: Option<&VegasLibrary>,
+        library: &VegasLibrary,
         limits: &Limits,
         kept: usize,
     ) -> Result<Self, CanonicalError> {
-        let product = Product::new(context.automata(), limits)?;
-        let by_blocks = library.and_then(|library| library.complete(&product, &context.index));
-        let (completion, shared) = match by_blocks {
+        let product = Product::new(context, limits)?;
+        let (completion, shared) = match library.complete(&product, &context.index) {
             Some((completion, shared)) => (completion, Some(shared)),
-            None => (Completion::new(&product, &context.index), None),
+            None => (Completion::new(&product, &context.index, library.backward(&context.index)), None),
         };
+        if completion.before[ProductState::of(product.start)] != Before::Any {
+            return Err(CanonicalError::NothingCanonical { reason: context.why_nothing() });
+        }
         Ok(Self {
             token_sets: (0..product.len()).map(|_| OnceLock::new()).collect(),
             sets_left: AtomicUsize::new(kept),
@@ -85,8 +86,9 @@ impl WholeProduct {
             + token_sets.sum::<usize>()
     }
 
-    pub(crate) fn shared(&self) -> Option<&Shared> {
-        self.shared.as_ref()
+    /// The number of states of the block that `state` belongs to.
+    pub(crate) fn block_len(&self, state: ProductState) -> Option<usize> {
+        Some(self.shared.as_ref()?.block_len(state))
     }
 
     /// The state of a position; `None` if no accepted text continues from it.
@@ -99,37 +101,8 @@ impl WholeProduct {
         Search { product, index: &context.index, completion }
     }
 
-    /// Whether this piece start is live.
-    pub(crate) fn is_live(&self, piece_start: Position) -> bool {
-        self.state(piece_start).is_some_and(|state| self.completion.before[state] == Before::Any)
-    }
-
-    /// As [`Search::may_begin`].
-    pub(crate) fn may_begin(&self, context: &Context, token: u32, at: Position) -> bool {
-        self.state(at).is_some_and(|state| self.search(context).may_begin(token, state))
-    }
-
-    /// As [`Search::may_precede`].
-    pub(crate) fn may_precede(&self, context: &Context, token: u32, at: Position) -> bool {
-        self.state(at).is_some_and(|state| self.search(context).may_precede(token, state))
-    }
-
-    /// As [`Search::may_precede_node`].
-    pub(crate) fn may_precede_node(&self, context: &Context, node: WholeNode, at: Position) -> bool {
-        self.state(at).is_some_and(|state| self.search(context).may_precede_node(node, state))
-    }
-
-    /// Calls `read` with the token set of a position, cached if there is room.
-    pub(crate) fn with_token_set<T>(
-        &self,
-        context: &Context,
-        at: Position,
-        read: impl FnOnce(&TokenSet) -> T,
-    ) -> T {
-        match self.state(at) {
-            Some(state) => self.with_token_set_of(context, state, read),
-            None => read(&TokenSet::Short(Box::default())),
-        }
+    pub(crate) fn questions<'a>(&'a self, context: &'a Context) -> Questions<'a> {
+        Questions { whole: self, context }
     }
 
     fn with_token_set_of<T>(
@@ -176,6 +149,37 @@ impl WholeProduct {
             self.product.states().zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
         {
             self.with_token_set_of(context, state, |_| ());
+        }
+    }
+}
+
+/// A whole product with its constraint: answers from tables.
+pub(crate) struct Questions<'a> {
+    whole: &'a WholeProduct,
+    context: &'a Context,
+}
+
+impl Viability for Questions<'_> {
+    fn is_live_start(&mut self, piece_start: Position) -> bool {
+        let Self { whole, .. } = self;
+        whole.state(piece_start).is_some_and(|state| whole.completion.before[state] == Before::Any)
+    }
+
+    fn is_viable(&mut self, token: u32, after: Configuration) -> bool {
+        let Self { whole, context } = self;
+        let Some(state) = whole.state(after.position) else { return false };
+        match after.left {
+            LeftContext::Nothing => whole.completion.before[state] == Before::Any,
+            LeftContext::Class(_) => whole.search(context).may_precede(token, state),
+            LeftContext::Node(node) => whole.search(context).may_precede_node(node, state),
+            LeftContext::Whole => whole.completion.boundary[state],
+        }
+    }
+
+    fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
+        match self.whole.state(at) {
+            Some(state) => self.whole.with_token_set_of(self.context, state, read),
+            None => read(&TokenSet::Short(Box::default())),
         }
     }
 }

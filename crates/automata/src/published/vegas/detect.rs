@@ -47,7 +47,7 @@ pub struct VegasConfiguration {
 /// # Example
 ///
 /// ```
-/// use unskew_automata::{HardBigrams, Limits, vegas_configurations};
+/// use unskew_automata::{Limits, published::{HardBigrams, vegas_configurations}};
 /// use unskew_core::Vocabulary;
 ///
 /// let mut builder = Vocabulary::builder();

@@ -6,11 +6,8 @@
 
 use std::sync::Arc;
 
-use super::library::VegasLibrary;
-use crate::{
-    Dfa, Limits,
-    canonical::{CanonicalConstraint, CanonicalError, CanonicalIndex},
-};
+use super::{constraint::VegasConstraint, library::VegasLibrary};
+use crate::{CanonicalError, CanonicalIndex, Dfa, Limits, published::PublishedError};
 
 /// The most states of a block for which all token sets are computed in advance. In larger blocks they are computed
 /// only for the states in which characters end.
@@ -54,9 +51,9 @@ impl VegasLibrary {
     ///
     /// # Errors
     ///
-    /// [`CanonicalError::LibraryMismatch`], and the errors of the limits. A type that the tokenizer cannot write is
+    /// [`PublishedError::LibraryMismatch`], and the errors of the limits. A type that the tokenizer cannot write is
     /// skipped.
-    pub fn prebuild(&self, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<(), CanonicalError> {
+    pub fn prebuild(&self, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<(), PublishedError> {
         let mut patterns: Vec<String> = Vec::new();
         for value in JSON {
             patterns.push(format!(r#"\{{("[a-z]": {value}, )*"[a-z]": {value}\}}"#));
@@ -67,16 +64,12 @@ impl VegasLibrary {
         }
         patterns.extend(YAML.map(|value| format!("([a-z]: {value}\n)*[a-z]: {value}")));
         for pattern in patterns {
-            let dfa = Dfa::from_pattern(&pattern, limits)?;
-            match CanonicalConstraint::with_library(&dfa, index, self, limits) {
-                Ok(constraint) => {
-                    if let Some(shared) = constraint.shared() {
-                        constraint.compute_token_sets(|state, is_boundary| {
-                            is_boundary || shared.block_len(state) <= SMALL
-                        });
-                    }
-                }
-                Err(CanonicalError::NothingCanonical { .. }) => {}
+            let dfa = Dfa::from_pattern(&pattern, limits).map_err(CanonicalError::from)?;
+            match VegasConstraint::new(&dfa, index, self, limits) {
+                Ok(constraint) => constraint.compute_token_sets(|block, is_boundary| {
+                    block.is_some_and(|states| is_boundary || states <= SMALL)
+                }),
+                Err(PublishedError::Canonical(CanonicalError::NothingCanonical { .. })) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -6,7 +6,7 @@
 //! an end, which takes its incoming transitions, and a source, which takes its outgoing ones. A block is a connected
 //! component over byte transitions, in which ends connect nothing. Boundaries are not followed.
 //!
-//! **Claim.** Let the product be *regular* ([`BigramFacts::is_regular`]). Then the token set of a state, and the
+//! **Claim.** Let the product be *regular* ([`is_regular`]). Then the token set of a state, and the
 //! tokens that may precede the state among those that can arrive there, depend only on the transitions of its block
 //! over bytes, on its boundary states and piece starts, and on the ends from which bytes continue.
 //!
@@ -41,16 +41,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use unskew_core::Vocabulary;
 use unskew_trie::ByteSet;
 
-use super::{hard::HardBigrams, hash::Sip};
+use super::{hard::HardBigrams, hash::Sip, product::Product};
 use crate::{
-    Dfa,
     canonical::{
-        merges::derivation::NONE,
-        tokenizer::automaton::{Role, TokenizerAutomaton},
-        viability::product::Product,
+        merges::{derivation::NONE, facts::BigramFacts},
+        tokenizer::automaton::TokenizerAutomaton,
     },
     dfa::table::DEAD,
     ids::{Id, ProductState},
@@ -59,67 +56,23 @@ use crate::{
 /// The number of states after an entry that decide its position among several entries.
 const NEAR: usize = 48;
 
-/// The facts about a tokenizer that blocks depend on.
-#[derive(Debug)]
-pub(crate) struct BigramFacts {
-    /// The byte pairs that occur in no token and in no result of a merge.
-    pub(crate) hard: HardBigrams,
-    /// Whether every result of merges is a token that the encoder writes and whose text is the concatenation of its
-    /// parts.
-    regular: bool,
-}
-
-impl BigramFacts {
-    pub(crate) fn new(tokenizer: &TokenizerAutomaton, vocabulary: &Vocabulary) -> Self {
-        let mut hard = HardBigrams::new(vocabulary);
-        let text = |token: u32| vocabulary.text(unskew_core::TokenId(token)).unwrap_or_default();
-        let mut regular = true;
-        let trees = &tokenizer.bigrams.trees;
-        for (token, role) in (0u32..).zip(&tokenizer.roles).filter(|(token, _)| trees.is_reachable(*token)) {
-            regular &= matches!(role, Role::Merged | Role::Fallback) && !text(token).is_empty();
-            let (left, right) = (trees.left[token as usize], trees.right[token as usize]);
-            if left != NONE && right != NONE {
-                regular &= text(token).strip_prefix(text(left)) == Some(text(right));
-            }
-            for partner in tokenizer.bigrams.by_left.partners(token) {
-                if let (Some(left), Some(right)) = (text(token).last(), text(partner).first()) {
-                    hard.soften(*left, *right);
-                }
-            }
+/// Whether every byte on every path of the product is spelled by some token.
+fn is_regular(facts: &BigramFacts, product: &Product, tokenizer: &TokenizerAutomaton) -> bool {
+    let mut read = [[false; 256]; 2];
+    for (read, table) in read.iter_mut().zip([&product.next, &product.fallback]) {
+        for row in table.chunks_exact(product.width) {
+            row.iter().zip(read.iter_mut()).for_each(|(target, read)| *read |= *target != DEAD);
         }
-        Self { hard, regular }
     }
-
-    /// Whether every byte of every text that `dfa` accepts is spelled by some token.
-    pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
-        let split = &tokenizer.split;
-        let by_characters = split.has_fallback();
-        // Of characters, the first table reads only those with a token. The second table reads the others.
-        let spells = |byte: u8| match by_characters {
-            false => tokenizer.symbols[usize::from(byte)] != NONE,
-            true => tokenizer.fallback[usize::from(byte)] != NONE || !split.reads_fallback(byte),
-        };
-        self.regular && dfa.bytes().all(spells)
-    }
-
-    /// Whether every byte on every path of the product is spelled by some token.
-    fn is_regular(&self, product: &Product, tokenizer: &TokenizerAutomaton) -> bool {
-        let mut read = [[false; 256]; 2];
-        for (read, table) in read.iter_mut().zip([&product.next, &product.fallback]) {
-            for row in table.chunks_exact(product.width) {
-                row.iter().zip(read.iter_mut()).for_each(|(target, read)| *read |= *target != DEAD);
-            }
-        }
-        let by_characters = !product.fallback.is_empty();
-        self.regular
-            && (0..=255u8).all(|byte| {
-                let column = usize::from(product.classes[usize::from(byte)]);
-                // Of characters, the first table reads only those with a token.
-                let spelled = tokenizer.symbols[usize::from(byte)] != NONE || by_characters;
-                (!read[0][column] || spelled)
-                    && (!read[1][column] || tokenizer.fallback[usize::from(byte)] != NONE)
-            })
-    }
+    let by_characters = !product.fallback.is_empty();
+    facts.regular
+        && (0..=255u8).all(|byte| {
+            let column = usize::from(product.classes[usize::from(byte)]);
+            // Of characters, the first table reads only those with a token.
+            let spelled = tokenizer.symbols[usize::from(byte)] != NONE || by_characters;
+            (!read[0][column] || spelled)
+                && (!read[1][column] || tokenizer.fallback[usize::from(byte)] != NONE)
+        })
 }
 
 /// A product and its cuts.
@@ -155,7 +108,7 @@ impl<'a> Blocks<'a> {
         tokenizer: &TokenizerAutomaton,
         facts: &BigramFacts,
     ) -> Option<Self> {
-        if !facts.is_regular(product, tokenizer) {
+        if !is_regular(facts, product, tokenizer) {
             return None;
         }
         let len = product.len();
@@ -178,12 +131,13 @@ impl<'a> Blocks<'a> {
                 }
             }
         }
+        let hard = HardBigrams(facts.hard.clone());
         let mut decided: HashMap<(ByteSet, ByteSet), [bool; 2]> = HashMap::new();
         let (mut gate, mut known) = (Vec::with_capacity(len), Vec::with_capacity(len));
         for state in 0..len {
             let [all, some] = *decided.entry((into[state], out[state])).or_insert_with(|| {
-                let some = |left: u8| out[state].iter().any(|right| facts.hard.is_hard(left, right));
-                [facts.hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
+                let some = |left: u8| out[state].iter().any(|right| hard.is_hard(left, right));
+                [hard.all_hard(&into[state], &out[state]), into[state].iter().all(some)]
             });
             gate.push(all && !product.at_piece_start[state]);
             known.push(all || some || product.at_piece_start[state]);

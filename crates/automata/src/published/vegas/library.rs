@@ -22,16 +22,15 @@ use std::{
 
 use unskew_core::Generations;
 
-use super::{block::Blocks, hard::HardBigrams};
+use super::{
+    backward::Backward,
+    block::Blocks,
+    completion::{Before, Completion},
+    hard::HardBigrams,
+    product::Product,
+};
 use crate::{
-    canonical::{
-        index::CanonicalIndex,
-        token_set::TokenSet,
-        viability::{
-            completion::{Before, Completion},
-            product::Product,
-        },
-    },
+    canonical::{index::CanonicalIndex, token_set::TokenSet},
     dfa::table::DEAD,
     ids::{ProductState, Table},
 };
@@ -44,8 +43,8 @@ type Shard = Generations<u128, Arc<Block>>;
 /// Sub-automata of constraints, computed once per tokenizer. This is the published idea of Vegas configurations, for
 /// the parts that constraints have in common.
 ///
-/// [`CanonicalConstraint::with_library`](crate::canonical::CanonicalConstraint::with_library) uses a library and
-/// adds to it. Constraints allow the same tokens with any library and without one.
+/// A [`VegasConstraint`](super::VegasConstraint) uses a library and adds to it. Constraints allow the same tokens with
+/// any library, and the same as a [`CanonicalConstraint`](crate::CanonicalConstraint).
 pub struct VegasLibrary {
     pub(super) fingerprint: u64,
     /// The number of ids of the tokenizer.
@@ -55,6 +54,7 @@ pub struct VegasLibrary {
     pub(super) key: [u64; 2],
     /// The tokenizer's hard bigrams, for [`hard`](Self::hard).
     hard: HardBigrams,
+    backward: OnceLock<Backward>,
     shards: [Mutex<Shard>; SHARDS],
     room: Arc<Room>,
     hits: [AtomicU64; 2],
@@ -233,7 +233,8 @@ impl VegasLibrary {
             tokens: index.automaton.vocab_len(),
             vocab_len: index.vocabulary.len(),
             key,
-            hard: index.bigram_facts().hard.clone(),
+            hard: HardBigrams(index.bigram_facts().hard.clone()),
+            backward: OnceLock::new(),
             // The limit of a single map would keep less than half of it.
             shards: std::array::from_fn(|_| Mutex::new(Generations::new(usize::MAX))),
             room: Arc::new(Room::new(limit)),
@@ -266,6 +267,11 @@ impl VegasLibrary {
     pub(crate) fn is_of(&self, index: &CanonicalIndex) -> bool {
         (self.fingerprint, self.tokens, self.vocab_len)
             == (index.automaton.fingerprint, index.automaton.vocab_len(), index.vocabulary.len())
+    }
+
+    /// The tables for the search backwards. `index` is the library's.
+    pub(super) fn backward(&self, index: &CanonicalIndex) -> &Backward {
+        self.backward.get_or_init(|| Backward::new(index))
     }
 
     fn shard(&self, key: u128) -> &Mutex<Shard> {
@@ -333,7 +339,8 @@ impl VegasLibrary {
                     let alone = blocks.alone(&form);
                     let known = form.states.iter().map(|state| blocks.known[*state as usize]);
                     let known = known.chain([true; 2]).collect();
-                    let own = Completion::knowing(&alone, index, known, alone.accepting.clone()).before;
+                    let (backward, boundary) = (self.backward(index), alone.accepting.clone());
+                    let own = Completion::knowing(&alone, index, backward, known, boundary).before;
                     let mut own = own.into_entries();
                     own.truncate(len);
                     let token_sets = (0..len).map(|_| OnceLock::new()).collect();

@@ -1,17 +1,16 @@
-//! The product of the constraint with the tokenizer's splitting, built whole: all [positions](super::position).
+//! The product of the constraint with the tokenizer's splitting, built whole: all
+//! [positions](crate::canonical::viability::position).
 //!
 //! Most boundary assertions that cannot come true lead to no accepted text. They are removed here, with all other
 //! states that are not live. The product has hundreds of states for a date and a few thousand for a thousand words.
 //! A counted repetition of a wide class meets every state of the splitter and of UTF-8 and has hundreds of
-//! thousands. So a constraint uses the lazy engine ([`super::lazy_product`]) if possible, and the whole product only
-//! otherwise, or with a library.
+//! thousands, so the canonical engine explores the product on demand.
 
 use rustc_hash::FxHashMap as Map;
 
-use super::position::{Automata, Position};
 use crate::{
-    Limits,
-    canonical::{CanonicalError, error::NothingCanonical},
+    CanonicalError, Limits,
+    canonical::viability::{context::Context, position::Position},
     dfa::table::DEAD,
     ids::{Id, ProductState},
 };
@@ -39,7 +38,7 @@ pub(crate) struct Product {
     pub(crate) positions: Vec<Position>,
     /// The states in the order of their distance to an accepting state, the nearest first.
     pub(crate) by_distance: Vec<ProductState>,
-    /// In a block ([`crate::canonical::vegas`]): the end state from which bytes continue; any token may precede it.
+    /// In a block ([`super::block`]): the end state from which bytes continue; any token may precede it.
     pub(crate) continuing_end: Option<ProductState>,
 }
 
@@ -50,12 +49,13 @@ struct Builder {
 }
 
 impl Product {
-    /// Explores the product of `automata`. O(n k) for n states and k byte classes.
+    /// Explores the product of the constraint's automata. O(n k) for n states and k byte classes.
     ///
     /// # Errors
     ///
     /// [`CanonicalError::TooManyProductStates`], and [`CanonicalError::NothingCanonical`] if no text is accepted.
-    pub(crate) fn new(automata: Automata<'_>, limits: &Limits) -> Result<Self, CanonicalError> {
+    pub(crate) fn new(context: &Context, limits: &Limits) -> Result<Self, CanonicalError> {
+        let automata = context.automata();
         let mut builder = Builder { limit: limits.product_states, ids: Map::default(), states: Vec::new() };
         let (classes, column_bytes) = automata.columns();
         let has_fallback = automata.tokenizer.split.has_fallback();
@@ -94,7 +94,7 @@ impl Product {
             by_distance: Vec::new(),
             continuing_end: None,
         };
-        product.trimmed().ok_or(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten })
+        product.trimmed().ok_or_else(|| CanonicalError::NothingCanonical { reason: context.why_nothing() })
     }
 
     pub(crate) fn len(&self) -> usize {
