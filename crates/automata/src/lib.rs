@@ -90,8 +90,8 @@ struct ReadmeExamples;
 
 #[cfg(feature = "canonical")]
 pub use canonical::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState, MergeOrder,
-    NothingCanonical, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalMemo, CanonicalScratch,
+    CanonicalState, LazyDfa, MergeOrder, NothingCanonical, Safety, TextFacts, TokenizerAutomaton,
 };
 pub use dfa::{
     ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,

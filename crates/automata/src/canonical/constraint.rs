@@ -15,13 +15,9 @@ use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, 
 
 use super::{
     CanonicalError, CanonicalState,
+    engine::CanonicalEngine,
     index::CanonicalIndex,
-    viability::{
-        context::Context,
-        lazy_product::{LazyProduct, OVERHEAD},
-        memo::Memo,
-        sequence::Viability,
-    },
+    viability::{language::DfaLanguage, lazy_product::OVERHEAD, memo::Memo},
 };
 use crate::{Dfa, Limits, Pattern};
 
@@ -65,8 +61,8 @@ use crate::{Dfa, Limits, Pattern};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CanonicalConstraint {
-    context: Context,
-    lazy: LazyProduct,
+    language: DfaLanguage,
+    engine: CanonicalEngine,
     /// The initial content of each scratch: the mask of the start, which every output needs, and the facts found
     /// while it was computed.
     initial: CanonicalScratch,
@@ -157,14 +153,14 @@ impl CanonicalConstraint {
     }
 
     fn of(dfa: Dfa, index: &Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
-        let context = Context::new(dfa, Arc::clone(index), limits)?;
-        let lazy = LazyProduct::new(&context, limits)?;
-        let mut constraint = Self { context, lazy, initial: CanonicalScratch::new(limits) };
+        let language = DfaLanguage::new(dfa, index, limits)?;
+        let engine = CanonicalEngine::new(&language, index, limits.lazy_bytes);
+        engine.lazy.check(language.context(index), limits)?;
         let mut initial = CanonicalScratch::new(limits);
-        let start = constraint.context.automata().start();
-        if !constraint.lazy.query(&constraint.context, &mut initial.memo).is_live_start(start) {
-            return Err(CanonicalError::NothingCanonical { reason: constraint.context.why_nothing() });
+        if !engine.has_any(&language, &mut initial.memo) {
+            return Err(CanonicalError::NothingCanonical { reason: language.context(index).why_nothing() });
         }
+        let mut constraint = Self { language, engine, initial: CanonicalScratch::new(limits) };
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(&mut initial, &constraint.start(), mask.as_mut());
         constraint.initial = initial;
@@ -173,19 +169,18 @@ impl CanonicalConstraint {
 
     /// The index that the constraint was built from.
     pub fn index(&self) -> &Arc<CanonicalIndex> {
-        &self.context.index
+        &self.engine.index
     }
 
     /// The number of states of the constraint's DFA.
     pub fn states(&self) -> usize {
-        self.context.dfa.len()
+        self.language.dfa.len()
     }
 
     /// The memory in bytes of the DFA, of the facts about its states, and of the initial scratch. Shared data and the
     /// scratches of callers are not counted.
     pub fn memory_usage(&self) -> usize {
-        let Context { dfa, places, .. } = &self.context;
-        dfa.memory_usage() + places.len() + self.lazy.memory_usage() + self.initial.memory_usage()
+        self.language.memory_usage() + self.engine.lazy.memory_usage() + self.initial.memory_usage()
     }
 }
 
@@ -194,11 +189,11 @@ impl Constraint for CanonicalConstraint {
     type Scratch = CanonicalScratch;
 
     fn vocab_len(&self) -> usize {
-        self.context.index.vocabulary.len()
+        self.engine.index.vocabulary.len()
     }
 
     fn start(&self) -> CanonicalState {
-        self.context.start()
+        self.engine.start(&self.language)
     }
 
     fn scratch(&self) -> CanonicalScratch {
@@ -212,11 +207,11 @@ impl Constraint for CanonicalConstraint {
         state: &mut CanonicalState,
         token: TokenId,
     ) -> Result<(), Rejected> {
-        self.context.advance(&mut self.lazy.query(&self.context, &mut scratch.memo), state, token)
+        self.engine.advance(&self.language, &mut scratch.memo, state, token)
     }
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
-        self.context.is_accepting(state)
+        self.engine.is_accepting(&self.language, state)
     }
 
     /// O(v) for v ids if the mask is in `scratch`. Otherwise one walk through the trie for a position that no mask
@@ -226,8 +221,7 @@ impl Constraint for CanonicalConstraint {
             mask.copy_from(MaskRef::new(&kept.words, self.vocab_len()));
             return;
         }
-        let mut query = self.lazy.query(&self.context, &mut scratch.memo);
-        self.context.fill_mask(&mut query, state, mask.reborrow());
+        self.engine.fill_mask(&self.language, &mut scratch.memo, state, mask.reborrow());
         let mut ids = mask.as_ref().into_ids();
         let only = ids.next().filter(|_| ids.next().is_none());
         drop(ids);
@@ -273,7 +267,7 @@ impl fmt::Debug for CanonicalConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CanonicalConstraint")
             .field("states", &self.states())
-            .field("vocabulary", &self.context.index.vocabulary)
+            .field("vocabulary", &self.engine.index.vocabulary)
             .finish_non_exhaustive()
     }
 }

@@ -20,6 +20,7 @@
 //! section CartesianMerge and appendix (Algorithms 3 and 4). The splitting of real tokenizers is added here.
 
 mod constraint;
+mod engine;
 mod error;
 pub(crate) mod index;
 pub(crate) mod merges;
@@ -32,8 +33,13 @@ mod tuning;
 pub(crate) mod viability;
 
 pub use constraint::{CanonicalConstraint, CanonicalScratch};
+pub use engine::{CanonicalEngine, CanonicalMemo};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use merges::derivation::MergeOrder;
 pub use tokenizer::TokenizerAutomaton;
-pub use viability::sequence::CanonicalState;
+pub use index::split_liveness::Safety;
+pub use viability::{
+    language::{LazyDfa, TextFacts},
+    sequence::CanonicalState,
+};

@@ -42,7 +42,7 @@ use crate::{
         merges::derivation::NONE,
         texts::{added::TextDfa, utf8::utf8},
         tokenizer::automaton::TokenizerAutomaton,
-        viability::{context::Context, position::Automata},
+        viability::{language::DfaLanguage, position::Automata},
     },
     dfa::table::DEAD,
     ids::{CharacterState, SplitState, Table, TextState, TokenClass},
@@ -199,8 +199,11 @@ impl SplitLiveness {
     }
 
     /// The safety of the states of the constraint's DFA, and how many states between characters are not safe.
-    pub(crate) fn safety(&self, context: &Context) -> (Vec<Safety>, usize) {
-        let Context { dfa, places, .. } = context;
+    pub(crate) fn safety(
+        &self,
+        DfaLanguage { dfa, places, .. }: &DfaLanguage,
+        automata: Automata<'_, DfaLanguage>,
+    ) -> (Vec<Safety>, usize) {
         let is_between = |state: StateId| places.get(state.index()).is_none_or(|places| places & 1 != 0);
         let between: Vec<bool> = dfa.states().map(is_between).collect();
         let mut safe = self.by_ascii(dfa);
@@ -209,7 +212,7 @@ impl SplitLiveness {
             both.filter(|(safe, between)| **between && **safe == Safety::Unknown).count()
         };
         if unknown(&safe) > 0 {
-            self.by_characters(context.automata(), &between, &mut safe);
+            self.by_characters(automata, &between, &mut safe);
         }
         let unknown = unknown(&safe);
         (safe, unknown)
@@ -260,9 +263,14 @@ impl SplitLiveness {
 
     /// Decides the undecided states: a backward search from acceptance through ordinary characters and free added
     /// tokens. One bit of a node tells whether the previous byte may be the last but one byte of an added token.
-    fn by_characters(&self, automata: Automata<'_>, between: &[bool], safe: &mut [Safety]) {
+    fn by_characters(
+        &self,
+        automata: Automata<'_, DfaLanguage>,
+        between: &[bool],
+        safe: &mut [Safety],
+    ) {
         type Node = (StateId, CharacterState, bool);
-        let dfa = automata.dfa;
+        let dfa = &automata.language.dfa;
         let mut ids: Map<Node, usize> = Map::default();
         let mut nodes: Vec<Node> = Vec::new();
         // One byte of each class of bytes that no automaton distinguishes.
@@ -434,13 +442,25 @@ impl SplitLiveness {
         columns
     }
 
-    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by byte class of `dfa`: after a byte of this class,
-    /// `dfa` must certainly be able to continue with one of these bytes.
-    pub(crate) fn lookahead2_by_class(&self, dfa: &Dfa) -> Vec<Vec<(u8, ByteSet)>> {
+    /// The last bytes of added tokens, and the bytes before them.
+    pub(crate) fn ends_of_added(&self) -> [ByteSet; 2] {
+        [self.last, self.last_but_one]
+    }
+
+    /// Whether the added token of this number is free.
+    pub(crate) fn is_free(&self, number: usize) -> bool {
+        self.free[number]
+    }
+
+    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by a byte of each class of a constraint: after this byte
+    /// the constraint must certainly be able to continue with one of these bytes.
+    pub(crate) fn lookahead2_by_class(&self, class: impl Fn(u8) -> u8) -> Vec<Vec<(u8, ByteSet)>> {
         let by_class = |list: &Lookahead2| {
             let mut live_next: Vec<(u8, ByteSet)> = Vec::new();
             for (byte, after) in list {
-                of_class(&mut live_next, dfa.classes().get(*byte)).union(&self.live_next[*after]);
+                let first = live_next.iter().find(|(other, _)| class(*other) == class(*byte));
+                let first = first.map_or(*byte, |(other, _)| *other);
+                of_class(&mut live_next, first).union(&self.live_next[*after]);
             }
             live_next
         };
@@ -462,11 +482,12 @@ const SWEEPS: usize = 12;
 
 /// Whether ordinary text leads from a state of a DFA to acceptance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Safety {
+pub enum Safety {
     /// Not known.
     Unknown,
     /// Yes, if no added token can end with the next byte.
     WhenCalm,
+    /// Yes.
     Always,
 }
 

@@ -18,12 +18,10 @@
 //! second byte may always follow.
 
 use unskew_core::{TokenId, Vocabulary};
+use unskew_trie::ByteSet;
 
 use super::{derivation::NONE, hard::HardPairs};
-use crate::{
-    Dfa,
-    canonical::tokenizer::automaton::{Role, TokenizerAutomaton},
-};
+use crate::canonical::tokenizer::automaton::{Role, TokenizerAutomaton};
 
 /// The facts about a tokenizer on which the lazy engine rests.
 pub(crate) struct BigramFacts {
@@ -55,8 +53,8 @@ impl BigramFacts {
         Self { hard, regular }
     }
 
-    /// Whether the encoder writes tokens for every text that `dfa` accepts and the tokenizer's automata read.
-    pub(crate) fn is_regular_for(&self, dfa: &Dfa, tokenizer: &TokenizerAutomaton) -> bool {
-        self.regular && !dfa.bytes().any(|byte| tokenizer.unspelled.contains(byte))
+    /// Whether the encoder writes tokens for every text of these bytes that the tokenizer's automata read.
+    pub(crate) fn is_regular_for(&self, bytes: &ByteSet, tokenizer: &TokenizerAutomaton) -> bool {
+        self.regular && !bytes.meets(&tokenizer.unspelled)
     }
 }

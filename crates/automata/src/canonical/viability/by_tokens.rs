@@ -9,13 +9,14 @@ use rustc_hash::FxHashSet as Set;
 use unskew_core::{TokenId, words_for};
 
 use super::{
+    language::LazyDfa,
     lazy_product::Query,
     position::Position,
     sequence::{Configuration, LeftContext},
 };
 use crate::canonical::token_set::{TokenSet, set};
 
-impl Query<'_> {
+impl<L: LazyDfa> Query<'_, L> {
     /// Whether tokens lead from `from` to the end of a text.
     pub(super) fn ends(&mut self, from: Configuration) -> bool {
         if let Some(known) = self.known_end(from) {

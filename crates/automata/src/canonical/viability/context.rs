@@ -1,13 +1,16 @@
-//! The parts of a constraint.
+//! A constraint's texts with the tokenizer that writes them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
-use super::position::Automata;
+use super::{
+    language::{DfaLanguage, LazyDfa},
+    position::Automata,
+};
 use crate::{
-    Dfa, DfaAlgebra, Limits, RegexError, SplitLimits,
+    SplitLimits,
     canonical::{
-        CanonicalError, NothingCanonical,
-        index::{CanonicalIndex, split_liveness::places_of},
+        NothingCanonical,
+        index::CanonicalIndex,
         texts::{added::TextDfa, form::texts},
         tokenizer::automaton::Role,
     },
@@ -15,63 +18,50 @@ use crate::{
     split::{SplitDfa, SplitOptions},
 };
 
-/// The parts of a constraint.
-pub(crate) struct Context {
-    pub(crate) dfa: Dfa,
-    /// By state of the DFA: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII.
-    pub(crate) places: Vec<u8>,
+/// A constraint's texts with the tokenizer that writes them.
+pub(crate) struct Context<'a, L> {
+    pub(crate) language: &'a L,
     /// The texts that the normaliser leaves unchanged.
     pub(crate) form: &'static TextDfa<FormState>,
-    pub(crate) index: Arc<CanonicalIndex>,
+    pub(crate) index: &'a CanonicalIndex,
 }
 
-impl Context {
-    /// Texts that are not UTF-8 are left out of `dfa`.
-    ///
-    /// # Errors
-    ///
-    /// [`CanonicalError::NothingCanonical`] if no text is left, and the limits of a DFA.
-    pub(crate) fn new(dfa: Dfa, index: Arc<CanonicalIndex>, limits: &Limits) -> Result<Self, CanonicalError> {
-        let (dfa, places) = match places_of(&dfa) {
-            Some(places) => (dfa, places),
-            None => {
-                let mut algebra = DfaAlgebra::new(limits);
-                let all = algebra.pattern("(?s:.*)")?;
-                let dfa = algebra.intersection(&dfa, &all).map_err(|error| match error {
-                    RegexError::MatchesNothing => {
-                        CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten }
-                    }
-                    error => error.into(),
-                })?;
-                let places = places_of(&dfa).expect("its texts are UTF-8");
-                (dfa, places)
-            }
-        };
-        // ASCII texts are in every form.
-        let form = index.automaton.form.filter(|_| !places.is_empty());
-        Ok(Self { dfa, places, form: form.map_or_else(TextDfa::all, texts), index })
+impl<L> Clone for Context<'_, L> {
+    fn clone(&self) -> Self {
+        *self
     }
+}
 
-    pub(crate) fn automata(&self) -> Automata<'_> {
-        let CanonicalIndex { automaton, tuning, .. } = &*self.index;
-        Automata { dfa: &self.dfa, tokenizer: automaton, form: self.form, few_added: tuning.few_added }
+impl<L> Copy for Context<'_, L> {}
+
+/// The texts that the normaliser leaves unchanged.
+pub(crate) fn texts_of(index: &CanonicalIndex, is_ascii: bool) -> &'static TextDfa<FormState> {
+    index.automaton.form.filter(|_| !is_ascii).map_or_else(TextDfa::all, texts)
+}
+
+impl<'a, L: LazyDfa> Context<'a, L> {
+    pub(crate) fn automata(&self) -> Automata<'a, L> {
+        let Self { language, form, index } = *self;
+        Automata { language, tokenizer: &index.automaton, form, few_added: index.tuning.few_added }
     }
+}
 
+impl Context<'_, DfaLanguage> {
     /// The reason why no sequence is left: some accepted text has only characters that tokens spell, or none has.
     pub(crate) fn why_nothing(&self) -> NothingCanonical {
-        let CanonicalIndex { automaton: tokenizer, vocabulary, .. } = &*self.index;
+        let (dfa, CanonicalIndex { automaton: tokenizer, vocabulary, .. }) = (&self.language.dfa, self.index);
         let Some(spelled) = &tokenizer.spelled else { return NothingCanonical::Rewritten };
         let options = SplitOptions { kept: std::slice::from_ref(spelled), ..SplitOptions::default() };
         let Ok(texts) = SplitDfa::new(&[], &options, &SplitLimits::default()) else {
             return NothingCanonical::Rewritten;
         };
-        let mut open = vec![(self.dfa.start(), texts.start())];
+        let mut open = vec![(dfa.start(), texts.start())];
         let mut seen: HashSet<_> = open.iter().copied().collect();
         while let Some((state, text)) = open.pop() {
-            if self.dfa.is_accepting(state) && texts.is_accepting(text) {
+            if dfa.is_accepting(state) && texts.is_accepting(text) {
                 return NothingCanonical::Rewritten;
             }
-            for edge in self.dfa.edges(state) {
+            for edge in dfa.edges(state) {
                 let after = edge.bytes.filter_map(|byte| Some((edge.target, texts.step(text, byte)?)));
                 open.extend(after.filter(|next| seen.insert(*next)));
             }
@@ -82,7 +72,7 @@ impl Context {
                 text.iter().for_each(|byte| is_written[usize::from(*byte)] = true);
             }
         }
-        let missing = self.dfa.bytes().filter(|byte| !is_written[usize::from(*byte)]).collect();
+        let missing = dfa.bytes().filter(|byte| !is_written[usize::from(*byte)]).collect();
         NothingCanonical::Unspellable { missing }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Two sets of bytes for each state of a DFA.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FirstBytes {
     /// By state: the index of its sets.
     at: Box<[u32]>,

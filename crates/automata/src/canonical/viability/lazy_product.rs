@@ -39,8 +39,7 @@ use unskew_trie::ByteSet;
 
 use super::{
     context::Context,
-    first_bytes::FirstBytes,
-    liveness::distances,
+    language::{DfaLanguage, LazyDfa},
     memo::{Memo, ViableToken},
     position::{Automata, Position},
     sequence::{Configuration, LeftContext, Viability},
@@ -49,10 +48,7 @@ use crate::{
     Limits, StateId,
     canonical::{
         CanonicalError,
-        index::{
-            CanonicalIndex,
-            split_liveness::{Safety, SplitLiveness},
-        },
+        index::{CanonicalIndex, split_liveness::SplitLiveness},
         merges::facts::BigramFacts,
         texts::utf8::utf8,
         token_set::{TokenSet, is_in},
@@ -91,12 +87,8 @@ const PAIRS: usize = 1 << 24;
 pub(crate) struct LazyProduct {
     /// Whether the encoder writes tokens for all texts that the automata read.
     is_regular: bool,
-    pub(super) safety: Vec<Safety>,
-    /// By state of the DFA: the number of bytes to the next safe state. Empty if all states are safe.
-    distance: Vec<u32>,
     /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
-    pub(super) first_bytes: FirstBytes,
     /// The symbols of single bytes that the constraint reads.
     symbols: Vec<(u8, u32)>,
     /// See [`SplitLiveness::lookahead2_by_class`].
@@ -106,10 +98,10 @@ pub(crate) struct LazyProduct {
 }
 
 /// A constraint with a memo: the object that answers queries.
-pub(crate) struct Query<'a> {
+pub(crate) struct Query<'a, L> {
     pub(crate) product: &'a LazyProduct,
-    pub(super) context: &'a Context,
-    pub(crate) automata: Automata<'a>,
+    pub(super) context: Context<'a, L>,
+    pub(crate) automata: Automata<'a, L>,
     pub(crate) index: &'a CanonicalIndex,
     pub(crate) liveness: &'a SplitLiveness,
     pub(crate) facts: &'a BigramFacts,
@@ -117,39 +109,47 @@ pub(crate) struct Query<'a> {
 }
 
 impl LazyProduct {
-    /// O(n k) for n states of the constraint's DFA and k byte classes, unless positions are counted.
+    /// `limit`: the most bytes that a memo may have.
+    pub(crate) fn new<L: LazyDfa>(context: Context<'_, L>, limit: usize) -> Self {
+        let Context { language, index, .. } = context;
+        let tokenizer = &index.automaton;
+        let used = language.bytes();
+        let (_, mut bytes) = context.automata().columns();
+        bytes.retain(|byte| used.contains(*byte));
+        let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
+        let is_read = |(byte, symbol): &(u8, u32)| used.contains(*byte) && tokenizer.is_merged(*symbol);
+        Self {
+            is_regular: index.bigram_facts().is_regular_for(&used, tokenizer),
+            bytes,
+            symbols: symbols.filter(is_read).collect(),
+            lookahead2_lists: index.liveness().lookahead2_by_class(|byte| language.class(byte)),
+            limit,
+        }
+    }
+
+    /// Counts the positions of searches among the states of a DFA, unless they are certainly few.
     ///
     /// # Errors
     ///
     /// [`CanonicalError::TooManyProductStates`] if searches might visit too many positions.
-    pub(crate) fn new(context: &Context, limits: &Limits) -> Result<Self, CanonicalError> {
-        let Context { dfa, index, .. } = context;
-        let tokenizer = &index.automaton;
-        let (safety, unknown) = index.liveness().safety(context);
-        let mut used = [false; 256];
-        dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
-        let (_, mut bytes) = context.automata().columns();
-        bytes.retain(|byte| used[usize::from(*byte)]);
-        let symbols = (0..=255u8).zip(tokenizer.symbols.iter().copied());
-        let is_read = |(byte, symbol): &(u8, u32)| used[usize::from(*byte)] && tokenizer.is_merged(*symbol);
-        let product = Self {
-            is_regular: index.bigram_facts().is_regular_for(dfa, tokenizer),
-            bytes,
-            symbols: symbols.filter(is_read).collect(),
-            first_bytes: FirstBytes::new(index.liveness(), dfa, &safety),
-            distance: if unknown > 0 { distances(dfa, &safety) } else { Vec::new() },
-            safety,
-            lookahead2_lists: index.liveness().lookahead2_by_class(dfa),
-            limit: limits.lazy_bytes,
-        };
-        if index.liveness().pairs(dfa.len(), unknown) > PAIRS || !product.is_regular {
-            product.count_positions(context, limits)?;
+    pub(crate) fn check(
+        &self,
+        context: Context<'_, DfaLanguage>,
+        limits: &Limits,
+    ) -> Result<(), CanonicalError> {
+        let DfaLanguage { dfa, unknown, .. } = context.language;
+        match context.index.liveness().pairs(dfa.len(), *unknown) > PAIRS || !self.is_regular {
+            true => self.count_positions(context, limits),
+            false => Ok(()),
         }
-        Ok(product)
     }
 
     /// Counts the positions that are reached from the start, up to the limit.
-    fn count_positions(&self, context: &Context, limits: &Limits) -> Result<(), CanonicalError> {
+    fn count_positions(
+        &self,
+        context: Context<'_, DfaLanguage>,
+        limits: &Limits,
+    ) -> Result<(), CanonicalError> {
         let automata = context.automata();
         let mut open = vec![automata.start()];
         let mut seen: Set<Position> = open.iter().copied().collect();
@@ -165,11 +165,19 @@ impl LazyProduct {
         Ok(())
     }
 
-    pub(crate) fn query<'a>(&'a self, context: &'a Context, memo: &'a mut Memo) -> Query<'a> {
+    pub(crate) fn is_regular(&self) -> bool {
+        self.is_regular
+    }
+
+    pub(crate) fn query<'a, L: LazyDfa>(
+        &'a self,
+        context: Context<'a, L>,
+        memo: &'a mut Memo,
+    ) -> Query<'a, L> {
         if memo.young_bytes() > self.limit / 2 {
             memo.turn();
         }
-        let index = &context.index;
+        let index = context.index;
         Query {
             product: self,
             context,
@@ -182,11 +190,16 @@ impl LazyProduct {
     }
 
     /// The positions after one byte, a boundary or an added token. Consecutive bytes with one target give one entry.
-    pub(super) fn targets(&self, context: &Context, at: Position, targets: &mut Vec<Position>) {
+    pub(super) fn targets<L: LazyDfa>(
+        &self,
+        context: Context<'_, L>,
+        at: Position,
+        targets: &mut Vec<Position>,
+    ) {
         let automata = context.automata();
         targets.clear();
         targets.extend(automata.mark(at));
-        let bytes = possible(&self.bytes, at.regex, &context.places);
+        let bytes = possible(&self.bytes, context.language.places(at.regex));
         automata.steps(at, bytes, |target| {
             if targets.last() != Some(&target) {
                 targets.push(target);
@@ -198,23 +211,15 @@ impl LazyProduct {
         targets.extend(automata.added(at).map(|(_, after)| after));
     }
 
-    /// The number of bytes from `state` to a safe state.
-    pub(super) fn distance(&self, state: StateId) -> u32 {
-        self.distance.get(state.index()).copied().unwrap_or(0)
-    }
-
     pub(crate) fn memory_usage(&self) -> usize {
-        size_of_val(&self.safety[..])
-            + size_of_val(&self.distance[..])
-            + self.bytes.len()
-            + self.first_bytes.memory_usage()
+        self.bytes.len() + size_of_val(&self.symbols[..])
     }
 }
 
-/// The subset of `bytes` (ascending) that may be read from `state`. Accepted texts are UTF-8, so within a character
-/// only trailing bytes can be read.
-fn possible<'b>(bytes: &'b [u8], state: StateId, places: &[u8]) -> &'b [u8] {
-    if places.get(state.index()).is_none_or(|places| places & 1 != 0) {
+/// The subset of `bytes` (ascending) that may be read in these UTF-8 states. Accepted texts are UTF-8, so within a
+/// character only trailing bytes can be read.
+fn possible(bytes: &[u8], places: u8) -> &[u8] {
+    if places & 1 != 0 {
         return bytes;
     }
     let of = |end: u8| bytes.partition_point(|byte| *byte < end);
@@ -232,7 +237,7 @@ struct Open {
     is_cyclic: bool,
 }
 
-impl<'a> Query<'a> {
+impl<'a, L: LazyDfa> Query<'a, L> {
     pub(super) fn tokenizer(&self) -> &TokenizerAutomaton {
         self.automata.tokenizer
     }
@@ -266,16 +271,16 @@ impl<'a> Query<'a> {
         if let Some(known) = self.memo.completions.get(&(state, place)) {
             return *known;
         }
-        let dfa = self.automata.dfa;
+        let language = self.automata.language;
         let accepts_completions = if place == 0 {
             let live = self.live_bytes(state);
-            dfa.is_accepting(state) || self.liveness.after_wide_char.iter().all(|needed| needed.meets(live))
+            language.is_accepting(state) || self.liveness.after_wide_char.iter().all(|needed| needed.meets(&live))
         } else {
             // Consecutive bytes that lead to the same two states are tested once.
             let mut last = None;
             (0x80..0xc0u8).all(|byte| {
                 let Some(place) = utf8(place, byte) else { return true };
-                let Some(next) = dfa.step(state, byte) else { return false };
+                let Some(next) = language.step(state, byte) else { return false };
                 last.replace((next, place)) == Some((next, place)) || self.accepts_completions(next, place)
             })
         };
@@ -375,6 +380,10 @@ impl<'a> Query<'a> {
                         open.push(Open { token, at, readable, left, is_cyclic: false });
                     }
                 }
+            }
+            if seen.len() > self.automata.language.most_positions() {
+                self.memo.is_beyond = true;
+                return false;
             }
             let Some(last) = open.last_mut() else {
                 // Every node that failed because of an open node has failed together with that node.
@@ -499,7 +508,7 @@ impl<'a> Query<'a> {
         trie.any_reading(
             self,
             at,
-            |query, at| *query.read_bytes(at.regex),
+            |query, at| query.read_bytes(at.regex),
             |at, byte| automata.step(at, byte),
             |query, token, after| tokenizer.is_merged(token.0) && visit(query, token.0, after),
         )
@@ -558,7 +567,7 @@ impl<'a> Query<'a> {
     }
 }
 
-impl Viability for Query<'_> {
+impl<L: LazyDfa> Viability for Query<'_, L> {
     fn is_live_start(&mut self, piece_start: Position) -> bool {
         match self.product.is_regular {
             true => self.is_live(piece_start),

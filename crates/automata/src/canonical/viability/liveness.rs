@@ -14,15 +14,15 @@ use std::{
 use rustc_hash::FxHashSet as Set;
 use unskew_trie::ByteSet;
 
-use super::{lazy_product::Query, position::Position};
+use super::{language::LazyDfa, lazy_product::Query, position::Position};
 use crate::{Dfa, StateId, canonical::index::split_liveness::Safety};
 
-impl<'a> Query<'a> {
+impl<L: LazyDfa> Query<'_, L> {
     /// Whether precomputed facts show that `at` is live.
     #[inline]
     fn is_certain(&self, at: Position) -> bool {
         self.liveness.universal[at.split]
-            && self.liveness.holds(self.product.safety[at.regex.index()], at.text)
+            && self.liveness.holds(self.automata.language.safety(at.regex), at.text)
             || self.automata.is_accepting(at)
     }
 
@@ -64,9 +64,13 @@ impl<'a> Query<'a> {
                     }
                 }
                 if known.is_none() && seen.insert(target) {
-                    open.push(Reverse((self.product.distance(target.regex), met.len())));
+                    open.push(Reverse((self.automata.language.distance(target.regex), met.len())));
                     met.push((target, on));
                 }
+            }
+            if met.len() > self.automata.language.most_positions() {
+                self.memo.is_beyond = true;
+                return false;
             }
             let Some(Reverse((_, next))) = open.pop() else { break };
             on = next;
@@ -82,27 +86,27 @@ impl<'a> Query<'a> {
         let liveness = self.liveness;
         let read = self.read_bytes(at.regex);
         liveness.lookahead2[at.split].iter().filter(|(byte, _)| read.contains(*byte)).any(|(byte, after)| {
-            let next = self.automata.dfa.step(at.regex, *byte);
-            next.is_some_and(|next| liveness.live_next[*after].meets(self.live_bytes(next)))
+            let next = self.automata.language.step(at.regex, *byte);
+            next.is_some_and(|next| liveness.live_next[*after].meets(&self.live_bytes(next)))
         })
     }
 
     /// The ASCII bytes after which a state of the DFA is certainly live.
     #[inline]
-    pub(crate) fn live_bytes(&self, state: StateId) -> &'a ByteSet {
-        self.product.first_bytes.live(state)
+    pub(crate) fn live_bytes(&self, state: StateId) -> ByteSet {
+        self.automata.language.live(state)
     }
 
     /// The bytes that the DFA reads from a state.
     #[inline]
-    pub(crate) fn read_bytes(&self, state: StateId) -> &'a ByteSet {
-        self.product.first_bytes.read(state)
+    pub(crate) fn read_bytes(&self, state: StateId) -> ByteSet {
+        self.automata.language.read(state)
     }
 
     /// Whether the piece may end in `at`: the text ends, another piece begins, or an added token follows.
     pub(crate) fn is_boundary(&mut self, at: Position) -> bool {
         let live_after_boundary = &self.liveness.live_after_boundary[at.split];
-        if self.automata.is_accepting(at) || live_after_boundary.meets(self.live_bytes(at.regex)) {
+        if self.automata.is_accepting(at) || live_after_boundary.meets(&self.live_bytes(at.regex)) {
             return true;
         }
         let mark = self.automata.mark(at);

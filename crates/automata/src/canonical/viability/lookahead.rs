@@ -31,9 +31,10 @@ use std::{borrow::Cow, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
 use unskew_core::{TokenId, WORD_BITS, words_for};
-use unskew_trie::{ByteAutomaton, ByteSet, DEAD, DenseTable, KindTokens, Verdict};
+use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, Verdict};
 
 use super::{
+    language::LazyDfa,
     lazy_product::{OVERHEAD, Query},
     position::Position,
 };
@@ -162,7 +163,7 @@ fn add_chunk(
     }
 }
 
-impl<'a> Query<'a> {
+impl<'a, L: LazyDfa> Query<'a, L> {
     /// The tokens that can be read from `at` and are viable for any left context, without added tokens.
     pub(super) fn token_set(&mut self, at: Position) -> TokenSet {
         let (automata, index) = (self.automata, self.index);
@@ -184,7 +185,7 @@ impl<'a> Query<'a> {
             }
         };
         for token in left {
-            if let Some(regex) = automata.dfa.run(at.regex, text_of(token)) {
+            if let Some(regex) = automata.language.run(at.regex, text_of(token)) {
                 look(self, token, regex, targets.target[token as usize]);
             }
         }
@@ -215,10 +216,8 @@ impl<'a> Query<'a> {
         if let Some(known) = self.memo.tokens_by_lookahead.get(&state) {
             return Arc::clone(known);
         }
-        let states = self.automata.dfa.len();
         let mut reader = LookaheadWalk {
-            table: self.automata.dfa.dense(),
-            known: vec![NOTHING; states],
+            known: Vec::new(),
             seen: Vec::new(),
             lookaheads: vec![Lookahead::Any],
             others: Vec::with_capacity(256),
@@ -305,7 +304,7 @@ impl<'a> Query<'a> {
         let successors = index.successors(previous, at.split);
         // Inside a character most of them begin with a byte that the DFA does not read.
         let read = self.read_bytes(at.regex);
-        for token in successors.beginning_with(read) {
+        for token in successors.beginning_with(&read) {
             let Some(after) = automata.run(at, text_of(token)) else { continue };
             match self.decided(token, after) {
                 Some(true) => return Ok(token),
@@ -349,18 +348,17 @@ impl<'a> Query<'a> {
     /// [`SplitLiveness::lookahead2_lists`](crate::canonical::index::split_liveness::SplitLiveness::lookahead2_lists)
     /// with which a state of the DFA can certainly continue, one bit each.
     fn lookahead2_lists(&self, state: StateId) -> u8 {
-        let (product, row) = (self.product, self.automata.dfa.table().row(state));
-        product.lookahead2_lists.iter().enumerate().fold(0, |lookahead2_lists, (at, list)| {
-            let continues = list.iter().any(|(class, live_next)| {
-                let next = row[usize::from(*class)];
-                next != DEAD && live_next.meets(self.live_bytes(StateId(next)))
+        self.product.lookahead2_lists.iter().enumerate().fold(0, |lookahead2_lists, (at, list)| {
+            let continues = list.iter().any(|(byte, live_next)| {
+                let next = self.automata.language.step(state, *byte);
+                next.is_some_and(|next| live_next.meets(&self.live_bytes(next)))
             });
             lookahead2_lists | u8::from(continues) << at
         })
     }
 
     /// The fallback tokens that can be read from `at`, and the positions after them.
-    pub(crate) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
+    pub(crate) fn fallback(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a, L> {
         let automata = self.automata;
         // Most tokenizers have none, and every position asks for them.
         let all: &[u32] = match automata.tokenizer.split.has_fallback() {
@@ -374,7 +372,7 @@ impl<'a> Query<'a> {
     /// The facts about the position `at`.
     fn pair(&mut self, at: Position) -> PairFacts {
         let is_boundary = self.is_boundary(at);
-        let live_next = self.liveness.live_next[at.split].and(self.live_bytes(at.regex));
+        let live_next = self.liveness.live_next[at.split].and(&self.live_bytes(at.regex));
         PairFacts { is_boundary, is_live: is_boundary || self.is_live(at), live_next }
     }
 
@@ -395,7 +393,13 @@ struct PairCache {
 
 impl PairCache {
     /// Whether `token` is viable. The splitter reads it to `end`, and it leads the DFA to `regex`.
-    fn is_viable(&mut self, query: &mut Query<'_>, token: u32, regex: StateId, end: TokenTarget) -> bool {
+    fn is_viable(
+        &mut self,
+        query: &mut Query<'_, impl LazyDfa>,
+        token: u32,
+        regex: StateId,
+        end: TokenTarget,
+    ) -> bool {
         // The other two automata mostly return to the states before the token.
         let returns = end.returns() && self.at.text == query.automata.tokenizer.text.start();
         let split = end.state().filter(|_| returns && !query.composes());
@@ -425,15 +429,14 @@ impl PairCache {
 }
 
 /// The DFA, read by tokens. It partitions tokens by look-ahead set and lists the tokens without one.
-struct LookaheadWalk<'a, 'q, 'c> {
-    table: DenseTable<'a>,
-    /// By state: `NOTHING`, `EACH`, or the kind.
+struct LookaheadWalk<'q, 'c, L> {
+    /// By state: `NOTHING`, `EACH`, or the kind. States that were not met may be missing.
     known: Vec<u8>,
     /// Look-ahead sets, and the number of token ends with each.
     seen: Vec<((ByteSet, u8), u32)>,
     lookaheads: Vec<Lookahead>,
     others: Vec<(u32, StateId)>,
-    query: &'q mut Query<'c>,
+    query: &'q mut Query<'c, L>,
 }
 
 /// States of [`LookaheadWalk::known`]: not decided yet; list each token; and the number of the first kind.
@@ -441,16 +444,16 @@ const NOTHING: u8 = 0;
 const EACH: u8 = 1;
 const FIRST_LOOKAHEAD: u8 = 2;
 
-impl LookaheadWalk<'_, '_, '_> {
+impl<L: LazyDfa> LookaheadWalk<'_, '_, L> {
     /// Decides a state that was not decided.
     #[cold]
     fn look(&mut self, state: StateId) -> u8 {
-        match self.query.context.places.get(state.index()).copied().unwrap_or(1) {
+        match self.query.automata.language.places(state) {
             places if places & 1 != 0 => {
-                if self.query.automata.dfa.is_accepting(state) {
+                if self.query.automata.language.is_accepting(state) {
                     return FIRST_LOOKAHEAD;
                 }
-                let live = *self.query.live_bytes(state);
+                let live = self.query.live_bytes(state);
                 if live.is_empty() {
                     return EACH;
                 }
@@ -490,22 +493,25 @@ impl LookaheadWalk<'_, '_, '_> {
     }
 }
 
-impl ByteAutomaton for LookaheadWalk<'_, '_, '_> {
+impl<L: LazyDfa> ByteAutomaton for LookaheadWalk<'_, '_, L> {
     #[inline]
     fn class(&self, byte: u8) -> u8 {
-        self.table.class(byte)
+        self.query.automata.language.class(byte)
     }
 
     #[inline]
     fn step(&mut self, state: u32, byte: u8) -> u32 {
-        self.table.step(state, byte)
+        self.query.automata.language.step(StateId(state), byte).map_or(DEAD, |next| next.0)
     }
 
     #[inline]
     fn verdict(&mut self, state: u32) -> Verdict {
-        let mut known = self.known[state as usize];
+        let mut known = self.known.get(state as usize).copied().unwrap_or(NOTHING);
         if known == NOTHING {
             known = self.look(StateId(state));
+            if self.known.len() <= state as usize {
+                self.known.resize(state as usize + 1, NOTHING);
+            }
             self.known[state as usize] = known;
         }
         if known >= FIRST_LOOKAHEAD { Verdict::Kind(known - FIRST_LOOKAHEAD) } else { Verdict::Each }

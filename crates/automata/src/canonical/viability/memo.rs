@@ -3,7 +3,7 @@
 //! The tables have one limit together, so no part of the memory is reserved for a table that a constraint does not
 //! need. When they reach the limit, each table drops its older half ([`Generations`]).
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use rustc_hash::FxBuildHasher;
 use unskew_core::Generations;
@@ -26,7 +26,7 @@ type Answers<K, V> = Generations<K, V, FxBuildHasher>;
 
 /// The cached answers of a scratch.
 #[derive(Clone)]
-pub(crate) struct Memo {
+pub struct Memo {
     pub(super) live: Answers<Position, bool>,
     /// By position: whether the piece may end there.
     pub(super) boundary: Answers<Position, bool>,
@@ -46,6 +46,8 @@ pub(crate) struct Memo {
     pub(super) ends: Answers<Configuration, bool>,
     /// The bytes of the pair tests that viable tokens hold: of the young entries, and of the old ones.
     pub(super) pair_tests: [usize; 2],
+    /// Whether a search was given up, so that some answer may be wrong.
+    pub(super) is_beyond: bool,
 }
 
 /// A token that leads from a position to a live position.
@@ -84,6 +86,12 @@ impl ViableToken {
     }
 }
 
+impl fmt::Debug for Memo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memo").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
 impl Default for Memo {
     fn default() -> Self {
         // The limit is on all tables together.
@@ -99,11 +107,21 @@ impl Default for Memo {
             token_sets: Generations::new(all),
             ends: Generations::new(all),
             pair_tests: [0, 0],
+            is_beyond: false,
         }
     }
 }
 
 impl Memo {
+    /// Whether a search was given up since the last call. All answers are forgotten then.
+    pub(crate) fn take_beyond(&mut self) -> bool {
+        let is_beyond = self.is_beyond;
+        if is_beyond {
+            *self = Self::default();
+        }
+        is_beyond
+    }
+
     /// Drops the older half of each table.
     pub(super) fn turn(&mut self) {
         let Self {
@@ -117,6 +135,7 @@ impl Memo {
             token_sets,
             ends,
             pair_tests,
+            is_beyond: _,
         } = self;
         live.turn();
         boundary.turn();
@@ -142,6 +161,7 @@ impl Memo {
             token_sets,
             ends,
             pair_tests,
+            is_beyond: _,
         } = self;
         live.young_bytes()
             + boundary.young_bytes()
@@ -156,7 +176,7 @@ impl Memo {
     }
 
     /// The memory of all answers, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let Self {
             live,
             boundary,
@@ -168,6 +188,7 @@ impl Memo {
             token_sets,
             ends,
             pair_tests,
+            is_beyond: _,
         } = self;
         live.bytes()
             + boundary.bytes()

@@ -18,6 +18,7 @@
 mod by_tokens;
 pub(crate) mod context;
 mod first_bytes;
+pub(crate) mod language;
 pub(crate) mod lazy_product;
 mod liveness;
 mod lookahead;

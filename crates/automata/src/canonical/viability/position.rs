@@ -12,10 +12,12 @@
 
 use std::collections::HashMap;
 
+use unskew_core::TokenId;
+
+use super::language::LazyDfa;
 use crate::{
-    Dfa, StateId,
+    StateId,
     canonical::{texts::added::TextDfa, tokenizer::automaton::TokenizerAutomaton},
-    dfa::table::DEAD,
     ids::{FormState, SplitState, TextState},
     split::SplitDfa,
 };
@@ -32,9 +34,8 @@ pub(crate) struct Position {
 }
 
 /// The automata of a constraint and a tokenizer.
-#[derive(Clone, Copy)]
-pub(crate) struct Automata<'a> {
-    pub(crate) dfa: &'a Dfa,
+pub(crate) struct Automata<'a, L> {
+    pub(crate) language: &'a L,
     pub(crate) tokenizer: &'a TokenizerAutomaton,
     /// The texts in the tokenizer's normalisation form, if the encoder leaves only these unchanged; otherwise all
     /// texts.
@@ -43,10 +44,18 @@ pub(crate) struct Automata<'a> {
     pub(crate) few_added: usize,
 }
 
-impl<'a> Automata<'a> {
+impl<L> Clone for Automata<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Automata<'_, L> {}
+
+impl<'a, L: LazyDfa> Automata<'a, L> {
     pub(crate) fn start(&self) -> Position {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
-        let regex = self.dfa.start();
+        let regex = self.language.start();
         Position {
             regex,
             text: text.start(),
@@ -64,15 +73,13 @@ impl<'a> Automata<'a> {
     /// Calls `visit` with the position after each of `bytes` that can be read.
     pub(crate) fn steps(&self, from: Position, bytes: &[u8], mut visit: impl FnMut(Position)) {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
-        // As [`step`](Self::step). The rows of the two automata that refuse most bytes are looked up once.
-        let table = self.dfa.table();
-        let row = table.row(from.regex);
+        // As [`step`](Self::step). The row of the splitter is looked up once.
         let split_row = split.row(from.split);
         for byte in bytes.iter().copied() {
-            let regex = row[usize::from(table.classes.get(byte))];
-            let Some(split) = split_row.step(byte).filter(|_| regex != DEAD) else { continue };
+            let Some(split) = split_row.step(byte) else { continue };
+            let Some(regex) = self.language.step(from.regex, byte) else { continue };
             if let (Some(text), Some(form)) = (text.step(from.text, byte), self.form.step(from.form, byte)) {
-                visit(Position { regex: StateId(regex), text, form, split, at_piece_start: false });
+                visit(Position { regex, text, form, split, at_piece_start: false });
             }
         }
     }
@@ -94,7 +101,7 @@ impl<'a> Automata<'a> {
         split_step: impl Fn(&SplitDfa, SplitState) -> Option<SplitState>,
     ) -> Option<Position> {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
-        let regex = self.dfa.step(from.regex, byte)?;
+        let regex = self.language.step(from.regex, byte)?;
         let split = split_step(split, from.split)?;
         let (text, form) = (text.step(from.text, byte)?, self.form.step(from.form, byte)?);
         Some(Position { regex, text, form, split, at_piece_start: false })
@@ -119,19 +126,19 @@ impl<'a> Automata<'a> {
 
     #[inline]
     pub(crate) fn is_accepting(&self, at: Position) -> bool {
-        self.may_end(at) && self.dfa.is_accepting(at.regex)
+        self.may_end(at) && self.language.is_accepting(at.regex)
     }
 
     /// The added tokens that may follow, and the positions after them. The text between two added tokens is encoded
     /// by itself.
-    pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a> {
+    pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a, L> {
         let automata = *self;
         self.added_numbers(at.regex).filter_map(move |number| automata.added_one(at, number))
     }
 
     /// The numbers of the added tokens that the constraint may read from `state`. If there are many added tokens, a
-    /// prefix search finds those that it reads.
-    pub(crate) fn added_numbers(&self, state: StateId) -> impl Iterator<Item = usize> + use<> {
+    /// prefix search finds those that it reads as texts.
+    pub(crate) fn added_numbers(&self, state: StateId) -> impl Iterator<Item = usize> + use<L> {
         let count = self.tokenizer.added.len();
         let (all, read) = match count <= self.few_added {
             true => (0..count, Vec::new()),
@@ -148,7 +155,7 @@ impl<'a> Automata<'a> {
         if !ends {
             return None;
         }
-        let regex = self.dfa.run(at.regex, &added.content)?;
+        let regex = self.language.step_added(at.regex, TokenId(added.token), &added.content)?;
         let (text, split) = (text.step_added(at.text, number)?, split.section(added.section)?);
         // The normaliser also reads an added token that is matched after normalisation.
         let form = match added.normalized {
@@ -176,13 +183,16 @@ impl<'a> Automata<'a> {
                 };
                 let same = added_order[begin..range.end]
                     .partition_point(|number| added[*number as usize].content.get(depth) == Some(&byte));
-                if let Some(next) = self.dfa.step(state, byte) {
+                if let Some(next) = self.language.step(state, byte) {
                     open.push((begin..begin + same, depth + 1, next));
                 }
                 begin += same;
             }
         }
+        let by_id = self.language.tokens(state);
+        found.extend(by_id.into_iter().filter_map(|token| self.tokenizer.number_of_added(token.0)));
         found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -191,13 +201,14 @@ impl<'a> Automata<'a> {
     pub(crate) fn columns(&self) -> (Box<[u8; 256]>, Vec<u8>) {
         let TokenizerAutomaton { split, text, .. } = self.tokenizer;
         let mut used = [false; 256];
-        self.dfa.bytes().for_each(|byte| used[usize::from(byte)] = true);
+        self.language.bytes().iter().for_each(|byte| used[usize::from(byte)] = true);
         let mut columns: HashMap<Option<[u8; 4]>, u8> = HashMap::new();
         let mut classes = Box::new([0; 256]);
         let mut bytes = Vec::new();
         for byte in 0..=255u8 {
-            let classes_of = [self.dfa.classes(), &text.classes, &self.form.classes, &split.classes];
-            let key = used[usize::from(byte)].then(|| classes_of.map(|classes| classes.get(byte)));
+            let [text, form, split] =
+                [&text.classes, &self.form.classes, &split.classes].map(|classes| classes.get(byte));
+            let key = used[usize::from(byte)].then(|| [self.language.class(byte), text, form, split]);
             let next = bytes.len();
             classes[usize::from(byte)] = *columns.entry(key).or_insert_with(|| {
                 bytes.push(byte);

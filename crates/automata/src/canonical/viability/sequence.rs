@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 use unskew_core::{MaskMut, MaskRef, Rejected, TokenId, TokenMask};
 
-use super::{context::Context, position::Position};
+use super::{context::Context, language::LazyDfa, position::Position};
 use crate::{
     canonical::{
         token_set::TokenSet,
@@ -54,7 +54,7 @@ pub(crate) trait Viability {
     fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T;
 }
 
-impl Context {
+impl<L: LazyDfa> Context<'_, L> {
     pub(crate) fn start(&self) -> CanonicalState {
         let start = Configuration { position: self.automata().start(), left: LeftContext::Nothing };
         CanonicalState(SmallVec::from_iter([start]))

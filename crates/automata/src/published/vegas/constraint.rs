@@ -6,7 +6,7 @@ use unskew_core::{Constraint, MaskMut, Rejected, TokenId, hashed_key, words_for}
 
 use super::{library::VegasLibrary, whole_product::WholeProduct};
 use crate::{
-    CanonicalIndex, CanonicalState, Dfa, Limits, canonical::viability::context::Context, ids::ProductState,
+    CanonicalIndex, CanonicalState, Dfa, Limits, canonical::viability::{context::Context, language::DfaLanguage}, ids::ProductState,
     published::PublishedError,
 };
 
@@ -44,7 +44,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct VegasConstraint {
-    context: Context,
+    language: DfaLanguage,
+    index: Arc<CanonicalIndex>,
     whole: WholeProduct,
 }
 
@@ -65,11 +66,15 @@ impl VegasConstraint {
         if !library.is_of(index) {
             return Err(PublishedError::LibraryMismatch);
         }
-        let context = Context::new(dfa.clone(), Arc::clone(index), limits)?;
+        let language = DfaLanguage::new(dfa.clone(), index, limits)?;
         let set_bytes = (words_for(index.vocabulary().len()) * size_of::<u32>()).max(1);
         let kept = limits.mask_cache_bytes / set_bytes;
-        let whole = WholeProduct::new(&context, library, limits, kept)?;
-        Ok(Self { context, whole })
+        let whole = WholeProduct::new(language.context(index), library, limits, kept)?;
+        Ok(Self { language, index: Arc::clone(index), whole })
+    }
+
+    fn context(&self) -> Context<'_, DfaLanguage> {
+        self.language.context(&self.index)
     }
 
     /// The number of states of the product.
@@ -79,15 +84,14 @@ impl VegasConstraint {
 
     /// The memory in bytes of the DFA, and of the product with its token sets. The library is not counted.
     pub fn memory_usage(&self) -> usize {
-        let Context { dfa, places, .. } = &self.context;
-        dfa.memory_usage() + places.len() + self.whole.memory_usage()
+        self.language.memory_usage() + self.whole.memory_usage()
     }
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the number of
     /// states of a state's block, and whether the state is a piece start or a boundary.
     pub(super) fn compute_token_sets(&self, wanted: impl Fn(Option<usize>, bool) -> bool) {
         let wanted = |state: ProductState, is_boundary| wanted(self.whole.block_len(state), is_boundary);
-        self.whole.compute_token_sets(&self.context, wanted);
+        self.whole.compute_token_sets(&self.index, wanted);
     }
 }
 
@@ -96,25 +100,25 @@ impl Constraint for VegasConstraint {
     type Scratch = ();
 
     fn vocab_len(&self) -> usize {
-        self.context.index.vocabulary.len()
+        self.index.vocabulary.len()
     }
 
     fn start(&self) -> CanonicalState {
-        self.context.start()
+        self.context().start()
     }
 
     fn scratch(&self) {}
 
     fn advance(&self, (): &mut (), state: &mut CanonicalState, token: TokenId) -> Result<(), Rejected> {
-        self.context.advance(&mut self.whole.questions(&self.context), state, token)
+        self.context().advance(&mut self.whole.questions(&self.index), state, token)
     }
 
     fn is_accepting(&self, state: &CanonicalState) -> bool {
-        self.context.is_accepting(state)
+        self.context().is_accepting(state)
     }
 
     fn fill_mask(&self, (): &mut (), state: &CanonicalState, mask: MaskMut<'_>) {
-        self.context.fill_mask(&mut self.whole.questions(&self.context), state, mask);
+        self.context().fill_mask(&mut self.whole.questions(&self.index), state, mask);
     }
 
     fn allows(&self, scratch: &mut (), state: &CanonicalState, token: TokenId) -> bool {
@@ -131,7 +135,7 @@ impl fmt::Debug for VegasConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VegasConstraint")
             .field("states", &self.states())
-            .field("vocabulary", &self.context.index.vocabulary)
+            .field("vocabulary", &self.index.vocabulary)
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap as Map;
 
 use crate::{
     CanonicalError, Limits,
-    canonical::viability::{context::Context, position::Position},
+    canonical::viability::{context::Context, language::DfaLanguage, position::Position},
     dfa::table::DEAD,
     ids::{Id, ProductState},
 };
@@ -54,7 +54,7 @@ impl Product {
     /// # Errors
     ///
     /// [`CanonicalError::TooManyProductStates`], and [`CanonicalError::NothingCanonical`] if no text is accepted.
-    pub(crate) fn new(context: &Context, limits: &Limits) -> Result<Self, CanonicalError> {
+    pub(crate) fn new(context: Context<'_, DfaLanguage>, limits: &Limits) -> Result<Self, CanonicalError> {
         let automata = context.automata();
         let mut builder = Builder { limit: limits.product_states, ids: Map::default(), states: Vec::new() };
         let (classes, column_bytes) = automata.columns();

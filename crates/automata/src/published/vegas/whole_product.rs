@@ -13,11 +13,12 @@ use super::{
     product::Product,
 };
 use crate::{
-    CanonicalError, Limits,
+    CanonicalError, CanonicalIndex, Limits,
     canonical::{
         token_set::TokenSet,
         viability::{
             context::Context,
+            language::DfaLanguage,
             position::Position,
             sequence::{Configuration, LeftContext, Viability},
         },
@@ -47,15 +48,15 @@ impl WholeProduct {
     ///
     /// As for [`Product::new`].
     pub(crate) fn new(
-        context: &Context,
+        context: Context<'_, DfaLanguage>,
         library: &VegasLibrary,
         limits: &Limits,
         kept: usize,
     ) -> Result<Self, CanonicalError> {
         let product = Product::new(context, limits)?;
-        let (completion, shared) = match library.complete(&product, &context.index) {
+        let (completion, shared) = match library.complete(&product, context.index) {
             Some((completion, shared)) => (completion, Some(shared)),
-            None => (Completion::new(&product, &context.index, library.backward(&context.index)), None),
+            None => (Completion::new(&product, context.index, library.backward(context.index)), None),
         };
         if completion.before[ProductState::of(product.start)] != Before::Any {
             return Err(CanonicalError::NothingCanonical { reason: context.why_nothing() });
@@ -96,18 +97,18 @@ impl WholeProduct {
         self.ids.get(&at).copied()
     }
 
-    fn search<'a>(&'a self, context: &'a Context) -> Search<'a> {
+    fn search<'a>(&'a self, index: &'a CanonicalIndex) -> Search<'a> {
         let Self { product, completion, .. } = self;
-        Search { product, index: &context.index, completion }
+        Search { product, index, completion }
     }
 
-    pub(crate) fn questions<'a>(&'a self, context: &'a Context) -> Questions<'a> {
-        Questions { whole: self, context }
+    pub(crate) fn questions<'a>(&'a self, index: &'a CanonicalIndex) -> Questions<'a> {
+        Questions { whole: self, index }
     }
 
     fn with_token_set_of<T>(
         &self,
-        context: &Context,
+        index: &CanonicalIndex,
         state: ProductState,
         read: impl FnOnce(&TokenSet) -> T,
     ) -> T {
@@ -119,7 +120,7 @@ impl WholeProduct {
         if let Some(token_set) = kept {
             return read(token_set);
         }
-        let token_set = TokenSet::new(self.search(context).token_set(state));
+        let token_set = TokenSet::new(self.search(index).token_set(state));
         let token_set = match &self.shared {
             Some(shared) => match shared.keep(state, token_set) {
                 Ok(token_set) => return read(token_set),
@@ -137,7 +138,7 @@ impl WholeProduct {
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether it is a piece start or a boundary.
-    pub(crate) fn compute_token_sets(&self, context: &Context, wanted: impl Fn(ProductState, bool) -> bool) {
+    pub(crate) fn compute_token_sets(&self, index: &CanonicalIndex, wanted: impl Fn(ProductState, bool) -> bool) {
         let is_boundary = self
             .completion
             .boundary
@@ -148,7 +149,7 @@ impl WholeProduct {
         for (state, _) in
             self.product.states().zip(is_boundary).filter(|(state, is_boundary)| wanted(*state, *is_boundary))
         {
-            self.with_token_set_of(context, state, |_| ());
+            self.with_token_set_of(index, state, |_| ());
         }
     }
 }
@@ -156,7 +157,7 @@ impl WholeProduct {
 /// A whole product with its constraint: answers from tables.
 pub(crate) struct Questions<'a> {
     whole: &'a WholeProduct,
-    context: &'a Context,
+    index: &'a CanonicalIndex,
 }
 
 impl Viability for Questions<'_> {
@@ -166,19 +167,19 @@ impl Viability for Questions<'_> {
     }
 
     fn is_viable(&mut self, token: u32, after: Configuration) -> bool {
-        let Self { whole, context } = self;
+        let Self { whole, index } = self;
         let Some(state) = whole.state(after.position) else { return false };
         match after.left {
             LeftContext::Nothing => whole.completion.before[state] == Before::Any,
-            LeftContext::Class(_) => whole.search(context).may_precede(token, state),
-            LeftContext::Node(node) => whole.search(context).may_precede_node(node, state),
+            LeftContext::Class(_) => whole.search(index).may_precede(token, state),
+            LeftContext::Node(node) => whole.search(index).may_precede_node(node, state),
             LeftContext::Whole => whole.completion.boundary[state],
         }
     }
 
     fn with_token_set<T>(&mut self, at: Position, read: impl FnOnce(&TokenSet) -> T) -> T {
         match self.whole.state(at) {
-            Some(state) => self.whole.with_token_set_of(self.context, state, read),
+            Some(state) => self.whole.with_token_set_of(self.index, state, read),
             None => read(&TokenSet::Short(Box::default())),
         }
     }

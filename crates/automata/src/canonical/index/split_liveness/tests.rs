@@ -6,7 +6,7 @@ use unskew_core::{AddedToken, SplitBehavior, SplitPattern, Tokenization, Vocabul
 use unskew_trie::TokenTrie;
 
 use super::*;
-use crate::Limits;
+use crate::{Limits, canonical::viability::language::LazyDfa};
 
 #[test]
 fn places_are_those_of_utf8() {
@@ -113,8 +113,8 @@ fn safe(pattern: &str, content: &str, special: bool) -> Vec<Safety> {
     let index = Arc::new(CanonicalIndex::new(Arc::new(tokenizer), trie).unwrap());
     let limits = Limits::default();
     let dfa = Dfa::from_pattern(pattern, &limits).unwrap();
-    let context = Context::new(dfa, Arc::clone(&index), &limits).unwrap();
-    index.liveness().safety(&context).0
+    let language = DfaLanguage::new(dfa, &index, &limits).unwrap();
+    language.dfa.states().map(|state| LazyDfa::safety(&language, state)).collect()
 }
 
 #[test]

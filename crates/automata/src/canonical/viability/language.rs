@@ -1,0 +1,236 @@
+//! The texts of a constraint as the canonical engine reads them: an automaton whose states are made when they are
+//! asked for, and all lead to an accepted text.
+//!
+//! A DFA is one ([`DfaLanguage`]), and a parser is another: its states are sets of hypotheses with a number. What a DFA
+//! knows as a whole (its states, and how far each is from acceptance) is asked here for one state at a time.
+
+use unskew_core::TokenId;
+use unskew_trie::ByteSet;
+
+use super::{
+    context::{Context, texts_of},
+    first_bytes::FirstBytes,
+    liveness::distances,
+};
+use crate::{
+    Dfa, DfaAlgebra, Limits, RegexError, StateId,
+    canonical::{
+        CanonicalError, NothingCanonical,
+        index::{
+            CanonicalIndex,
+            split_liveness::{Safety, places_of},
+        },
+    },
+};
+
+/// A deterministic automaton over bytes whose states are made when they are asked for. The canonical engine asks
+/// nothing else of a constraint.
+///
+/// Its texts are UTF-8, and from each of its states some text is accepted. One state has one number as long as a
+/// [memo](super::memo::Memo) is in use.
+pub trait LazyDfa {
+    /// The state before the text.
+    fn start(&self) -> StateId;
+
+    /// The state after `byte`, if a text goes on so.
+    fn step(&self, state: StateId, byte: u8) -> Option<StateId>;
+
+    /// The state after `bytes`.
+    #[inline]
+    fn run(&self, state: StateId, bytes: &[u8]) -> Option<StateId> {
+        bytes.iter().try_fold(state, |state, byte| self.step(state, *byte))
+    }
+
+    /// The tokens that are read by their ids and not as their texts.
+    fn tokens(&self, state: StateId) -> Vec<TokenId> {
+        let _ = state;
+        Vec::new()
+    }
+
+    /// The state after an added token with this text.
+    #[inline]
+    fn step_added(&self, state: StateId, token: TokenId, text: &[u8]) -> Option<StateId> {
+        let _ = token;
+        self.run(state, text)
+    }
+
+    /// Whether a text may end here.
+    fn is_accepting(&self, state: StateId) -> bool;
+
+    /// The class of `byte`: no state tells bytes of one class apart.
+    fn class(&self, byte: u8) -> u8;
+
+    /// The bytes of all texts.
+    fn bytes(&self) -> ByteSet;
+
+    /// The bytes that may follow.
+    fn read(&self, state: StateId) -> ByteSet;
+
+    /// ASCII bytes that lead to a [safe](Safety) state, after any text.
+    fn live(&self, state: StateId) -> ByteSet;
+
+    /// Whether ordinary text leads from the state to acceptance.
+    fn safety(&self, state: StateId) -> Safety;
+
+    /// About how many bytes a safe state is away. Searches begin with the nearest.
+    fn distance(&self, state: StateId) -> u32;
+
+    /// The UTF-8 states in which the state is reached, one bit each.
+    fn places(&self, state: StateId) -> u8;
+
+    /// The number of positions that the searches of one question may visit.
+    fn most_positions(&self) -> usize;
+}
+
+/// What the engine asks about each state of a DFA, whose texts are parts of a constraint's texts.
+#[derive(Debug)]
+pub struct TextFacts {
+    /// By state: whether ordinary text leads from it to acceptance.
+    pub safety: Vec<Safety>,
+    /// By state: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII.
+    pub places: Vec<u8>,
+}
+
+impl TextFacts {
+    /// The facts about `dfa`; `None` if a text of it is not UTF-8.
+    pub fn new(dfa: &Dfa, index: &CanonicalIndex) -> Option<Self> {
+        let language = DfaLanguage::of(dfa.clone(), places_of(dfa)?, index);
+        Some(Self { safety: language.safety, places: language.places })
+    }
+}
+
+impl CanonicalIndex {
+    /// The last bytes of added tokens, and the bytes before them: a text with one after the other may have an added
+    /// token where it has these bytes.
+    pub fn ends_of_added(&self) -> [ByteSet; 2] {
+        self.liveness().ends_of_added()
+    }
+
+    /// Whether `token` is an added token that may follow any text, and that any ordinary text may follow.
+    pub fn is_free(&self, token: TokenId) -> bool {
+        self.automaton.number_of_added(token.0).is_some_and(|number| self.liveness().is_free(number))
+    }
+}
+
+/// A DFA with the facts about its states that the engine asks for.
+pub(crate) struct DfaLanguage {
+    pub(crate) dfa: Dfa,
+    /// By state: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII.
+    pub(crate) places: Vec<u8>,
+    safety: Vec<Safety>,
+    /// By state: the number of bytes to the next safe state. Empty if all states are safe.
+    distance: Vec<u32>,
+    first_bytes: FirstBytes,
+    /// How many states between characters are not safe.
+    pub(crate) unknown: usize,
+}
+
+impl DfaLanguage {
+    /// Texts that are not UTF-8 are left out of `dfa`.
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError::NothingCanonical`] if no text is left, and the limits of a DFA.
+    pub(crate) fn new(dfa: Dfa, index: &CanonicalIndex, limits: &Limits) -> Result<Self, CanonicalError> {
+        let (dfa, places) = match places_of(&dfa) {
+            Some(places) => (dfa, places),
+            None => {
+                let mut algebra = DfaAlgebra::new(limits);
+                let all = algebra.pattern("(?s:.*)")?;
+                let dfa = algebra.intersection(&dfa, &all).map_err(|error| match error {
+                    RegexError::MatchesNothing => {
+                        CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten }
+                    }
+                    error => error.into(),
+                })?;
+                let places = places_of(&dfa).expect("its texts are UTF-8");
+                (dfa, places)
+            }
+        };
+        let mut language = Self::of(dfa, places, index);
+        language.first_bytes = FirstBytes::new(index.liveness(), &language.dfa, &language.safety);
+        if language.unknown > 0 {
+            language.distance = distances(&language.dfa, &language.safety);
+        }
+        Ok(language)
+    }
+
+    /// The DFA with the safety of its states.
+    fn of(dfa: Dfa, places: Vec<u8>, index: &CanonicalIndex) -> Self {
+        let (safety, distance, first_bytes) = (Vec::new(), Vec::new(), FirstBytes::default());
+        let mut language = Self { dfa, places, safety, distance, first_bytes, unknown: 0 };
+        (language.safety, language.unknown) =
+            index.liveness().safety(&language, language.context(index).automata());
+        language
+    }
+
+    /// The texts with the tokenizer that writes them.
+    pub(crate) fn context<'a>(&'a self, index: &'a CanonicalIndex) -> Context<'a, Self> {
+        // ASCII texts are in every form.
+        Context { language: self, form: texts_of(index, self.places.is_empty()), index }
+    }
+
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.dfa.memory_usage()
+            + self.places.len()
+            + size_of_val(&self.safety[..])
+            + size_of_val(&self.distance[..])
+            + self.first_bytes.memory_usage()
+    }
+}
+
+impl LazyDfa for DfaLanguage {
+    #[inline]
+    fn start(&self) -> StateId {
+        self.dfa.start()
+    }
+
+    #[inline]
+    fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
+        self.dfa.step(state, byte)
+    }
+
+    #[inline]
+    fn is_accepting(&self, state: StateId) -> bool {
+        self.dfa.is_accepting(state)
+    }
+
+    #[inline]
+    fn class(&self, byte: u8) -> u8 {
+        self.dfa.classes().get(byte)
+    }
+
+    fn bytes(&self) -> ByteSet {
+        self.dfa.bytes().collect()
+    }
+
+    #[inline]
+    fn read(&self, state: StateId) -> ByteSet {
+        *self.first_bytes.read(state)
+    }
+
+    #[inline]
+    fn live(&self, state: StateId) -> ByteSet {
+        *self.first_bytes.live(state)
+    }
+
+    #[inline]
+    fn safety(&self, state: StateId) -> Safety {
+        self.safety[state.index()]
+    }
+
+    #[inline]
+    fn distance(&self, state: StateId) -> u32 {
+        self.distance.get(state.index()).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn places(&self, state: StateId) -> u8 {
+        self.places.get(state.index()).copied().unwrap_or(1)
+    }
+
+    #[inline]
+    fn most_positions(&self) -> usize {
+        usize::MAX
+    }
+}
