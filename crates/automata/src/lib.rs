@@ -91,7 +91,7 @@ struct ReadmeExamples;
 #[cfg(feature = "canonical")]
 pub use canonical::{
     CanonicalConstraint, CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalMemo, CanonicalScratch,
-    CanonicalState, LazyDfa, MergeOrder, NothingCanonical, Safety, TextFacts, TokenizerAutomaton,
+    CanonicalState, LazyDfa, MergeOrder, NothingCanonical, Safety, TokenizerAutomaton,
 };
 pub use dfa::{
     ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,

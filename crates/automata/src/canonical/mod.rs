@@ -36,10 +36,7 @@ pub use constraint::{CanonicalConstraint, CanonicalScratch};
 pub use engine::{CanonicalEngine, CanonicalMemo};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
+pub use index::split_liveness::Safety;
 pub use merges::derivation::MergeOrder;
 pub use tokenizer::TokenizerAutomaton;
-pub use index::split_liveness::Safety;
-pub use viability::{
-    language::{LazyDfa, TextFacts},
-    sequence::CanonicalState,
-};
+pub use viability::{language::LazyDfa, sequence::CanonicalState};

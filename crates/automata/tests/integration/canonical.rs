@@ -9,10 +9,11 @@ use std::{
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, NothingCanonical, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalMemo, Dfa, LazyDfa,
+    Limits, NothingCanonical, Safety, StateId, TokenizerAutomaton,
 };
 use unskew_core::{Constraint, SplitPattern, TokenId, TokenKind, TokenMask, Vocabulary, conformance};
-use unskew_trie::TokenTrie;
+use unskew_trie::{ByteSet, TokenTrie};
 
 /// The slow encoder of a tokenizer.
 struct Encoder<'a> {
@@ -319,6 +320,114 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
         conformance::check_constraint(&constraint, 3).unwrap_or_else(|error| panic!("{context}: {error}"));
     }
     assert!(unspelled > 500 && rewritten > 400 && whole > 50, "{unspelled} {rewritten} {whole}");
+}
+
+/// Words of `a` and `b` in which `a` opens and `b` closes, with `c` inside, as an automaton without an end of states: the
+/// state is how deep a text is.
+struct Brackets {
+    classes: [u8; 256],
+}
+
+impl Brackets {
+    fn new() -> Self {
+        Self { classes: std::array::from_fn(|byte| u8::try_from(byte).unwrap().clamp(b'`', b'd')) }
+    }
+}
+
+impl LazyDfa for Brackets {
+    fn start(&self) -> StateId {
+        StateId::from_index(0)
+    }
+
+    fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
+        match byte {
+            b'a' => Some(StateId::from_index(state.index() + 1)),
+            b'b' => state.index().checked_sub(1).map(StateId::from_index),
+            b'c' => Some(state).filter(|state| state.index() > 0),
+            _ => None,
+        }
+    }
+
+    fn is_accepting(&self, state: StateId) -> bool {
+        state == self.start()
+    }
+
+    fn class(&self, byte: u8) -> u8 {
+        self.classes[usize::from(byte)]
+    }
+
+    fn bytes(&self) -> ByteSet {
+        b"abc".iter().copied().collect()
+    }
+
+    fn read(&self, state: StateId) -> ByteSet {
+        if state == self.start() { b"a".iter().copied().collect() } else { self.bytes() }
+    }
+
+    fn live(&self, state: StateId) -> ByteSet {
+        self.read(state)
+    }
+
+    fn safety(&self, _: StateId) -> Safety {
+        Safety::Always
+    }
+
+    fn distance(&self, state: StateId) -> u32 {
+        u32::try_from(state.index()).unwrap()
+    }
+
+    fn places(&self, _: StateId) -> u8 {
+        1
+    }
+
+    fn most_positions(&self) -> usize {
+        10_000
+    }
+}
+
+/// An automaton whose states are made on demand and have no end: brackets may be as deep as they like.
+#[test]
+fn sequences_of_brackets_are_those_of_the_encoder() {
+    const LONGEST: usize = 8;
+    let language = Brackets::new();
+    let cases = if cfg!(debug_assertions) { 150 } else { 2_000 };
+    for seed in 0..cases {
+        let mut random = Random::new(seed + 5_000_000);
+        let split = random.pick(&["", r"\s+|a{1,2}", r"[ab]+|c", "a+|b+(?!c)|[^a]"]);
+        let toy = Toy::new(&mut random, "abc", Some(split).filter(|split| !split.is_empty()));
+        let context = format!("seed {seed}: split {split}, {:?}", toy.texts);
+        let engine = CanonicalEngine::new(&language, &toy.index, 1 << 20);
+        let encoder = Encoder::new(&toy);
+        let accepts = |text: &str| {
+            let end = text.bytes().try_fold(language.start(), |state, byte| language.step(state, byte));
+            end.is_some_and(|end| language.is_accepting(end))
+        };
+        let all = texts(&['a', 'b', 'c'], LONGEST).into_iter().filter(|text| accepts(text));
+        let expected: BTreeSet<Vec<TokenId>> = all.map(|text| encoder.encode(&text)).collect();
+        let mut found = BTreeSet::new();
+        let mut memo = CanonicalMemo::default();
+        let mut mask = TokenMask::new(toy.vocabulary.len());
+        let mut open = vec![(Vec::new(), 0, engine.start(&language))];
+        while let Some((sequence, len, state)) = open.pop() {
+            if engine.is_accepting(&language, &state) {
+                found.insert(sequence.clone());
+            }
+            assert!(engine.fill_mask(&language, &mut memo, &state, mask.as_mut()), "{context}");
+            assert!(
+                engine.is_accepting(&language, &state) || !mask.none(),
+                "{context}: a dead end {sequence:?}"
+            );
+            for (token, text) in toy.vocabulary.text_tokens() {
+                let mut next = state.clone();
+                let is_read = engine.advance(&language, &mut memo, &mut next, token).is_ok();
+                assert_eq!(is_read, mask.contains(token), "{context}: {sequence:?} {token:?}");
+                if is_read && len + text.len() <= LONGEST {
+                    open.push(([&sequence[..], &[token]].concat(), len + text.len(), next));
+                }
+            }
+        }
+        assert_eq!(found, expected, "{context}");
+    }
 }
 
 #[test]

@@ -263,12 +263,7 @@ impl SplitLiveness {
 
     /// Decides the undecided states: a backward search from acceptance through ordinary characters and free added
     /// tokens. One bit of a node tells whether the previous byte may be the last but one byte of an added token.
-    fn by_characters(
-        &self,
-        automata: Automata<'_, DfaLanguage>,
-        between: &[bool],
-        safe: &mut [Safety],
-    ) {
+    fn by_characters(&self, automata: Automata<'_, DfaLanguage>, between: &[bool], safe: &mut [Safety]) {
         type Node = (StateId, CharacterState, bool);
         let dfa = &automata.language.dfa;
         let mut ids: Map<Node, usize> = Map::default();
@@ -440,16 +435,6 @@ impl SplitLiveness {
             }
         }
         columns
-    }
-
-    /// The last bytes of added tokens, and the bytes before them.
-    pub(crate) fn ends_of_added(&self) -> [ByteSet; 2] {
-        [self.last, self.last_but_one]
-    }
-
-    /// Whether the added token of this number is free.
-    pub(crate) fn is_free(&self, number: usize) -> bool {
-        self.free[number]
     }
 
     /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by a byte of each class of a constraint: after this byte

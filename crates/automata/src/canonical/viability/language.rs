@@ -4,7 +4,6 @@
 //! A DFA is one ([`DfaLanguage`]), and a parser is another: its states are sets of hypotheses with a number. What a DFA
 //! knows as a whole (its states, and how far each is from acceptance) is asked here for one state at a time.
 
-use unskew_core::TokenId;
 use unskew_trie::ByteSet;
 
 use super::{
@@ -41,19 +40,6 @@ pub trait LazyDfa {
         bytes.iter().try_fold(state, |state, byte| self.step(state, *byte))
     }
 
-    /// The tokens that are read by their ids and not as their texts.
-    fn tokens(&self, state: StateId) -> Vec<TokenId> {
-        let _ = state;
-        Vec::new()
-    }
-
-    /// The state after an added token with this text.
-    #[inline]
-    fn step_added(&self, state: StateId, token: TokenId, text: &[u8]) -> Option<StateId> {
-        let _ = token;
-        self.run(state, text)
-    }
-
     /// Whether a text may end here.
     fn is_accepting(&self, state: StateId) -> bool;
 
@@ -72,7 +58,7 @@ pub trait LazyDfa {
     /// Whether ordinary text leads from the state to acceptance.
     fn safety(&self, state: StateId) -> Safety;
 
-    /// About how many bytes a safe state is away. Searches begin with the nearest.
+    /// About how far a safe state is away. Searches begin with the nearest.
     fn distance(&self, state: StateId) -> u32;
 
     /// The UTF-8 states in which the state is reached, one bit each.
@@ -80,36 +66,6 @@ pub trait LazyDfa {
 
     /// The number of positions that the searches of one question may visit.
     fn most_positions(&self) -> usize;
-}
-
-/// What the engine asks about each state of a DFA, whose texts are parts of a constraint's texts.
-#[derive(Debug)]
-pub struct TextFacts {
-    /// By state: whether ordinary text leads from it to acceptance.
-    pub safety: Vec<Safety>,
-    /// By state: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII.
-    pub places: Vec<u8>,
-}
-
-impl TextFacts {
-    /// The facts about `dfa`; `None` if a text of it is not UTF-8.
-    pub fn new(dfa: &Dfa, index: &CanonicalIndex) -> Option<Self> {
-        let language = DfaLanguage::of(dfa.clone(), places_of(dfa)?, index);
-        Some(Self { safety: language.safety, places: language.places })
-    }
-}
-
-impl CanonicalIndex {
-    /// The last bytes of added tokens, and the bytes before them: a text with one after the other may have an added
-    /// token where it has these bytes.
-    pub fn ends_of_added(&self) -> [ByteSet; 2] {
-        self.liveness().ends_of_added()
-    }
-
-    /// Whether `token` is an added token that may follow any text, and that any ordinary text may follow.
-    pub fn is_free(&self, token: TokenId) -> bool {
-        self.automaton.number_of_added(token.0).is_some_and(|number| self.liveness().is_free(number))
-    }
 }
 
 /// A DFA with the facts about its states that the engine asks for.
@@ -147,21 +103,16 @@ impl DfaLanguage {
                 (dfa, places)
             }
         };
-        let mut language = Self::of(dfa, places, index);
-        language.first_bytes = FirstBytes::new(index.liveness(), &language.dfa, &language.safety);
-        if language.unknown > 0 {
-            language.distance = distances(&language.dfa, &language.safety);
-        }
-        Ok(language)
-    }
-
-    /// The DFA with the safety of its states.
-    fn of(dfa: Dfa, places: Vec<u8>, index: &CanonicalIndex) -> Self {
         let (safety, distance, first_bytes) = (Vec::new(), Vec::new(), FirstBytes::default());
         let mut language = Self { dfa, places, safety, distance, first_bytes, unknown: 0 };
-        (language.safety, language.unknown) =
-            index.liveness().safety(&language, language.context(index).automata());
-        language
+        let liveness = index.liveness();
+        let (safety, unknown) = liveness.safety(&language, language.context(index).automata());
+        language.first_bytes = FirstBytes::new(liveness, &language.dfa, &safety);
+        if unknown > 0 {
+            language.distance = distances(&language.dfa, &safety);
+        }
+        (language.safety, language.unknown) = (safety, unknown);
+        Ok(language)
     }
 
     /// The texts with the tokenizer that writes them.

@@ -30,7 +30,10 @@
 //!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
 //!   blank before a word took half of the time for a mask.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    cmp::Reverse,
+    sync::{Arc, LazyLock},
+};
 
 use rustc_hash::FxHashSet as Set;
 use smallvec::SmallVec;
@@ -274,7 +277,8 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         let language = self.automata.language;
         let accepts_completions = if place == 0 {
             let live = self.live_bytes(state);
-            language.is_accepting(state) || self.liveness.after_wide_char.iter().all(|needed| needed.meets(&live))
+            language.is_accepting(state)
+                || self.liveness.after_wide_char.iter().all(|needed| needed.meets(&live))
         } else {
             // Consecutive bytes that lead to the same two states are tested once.
             let mut last = None;
@@ -484,6 +488,11 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         });
         if let (true, Some((successor, _))) = (found, all.last()) {
             return Ok(*successor);
+        }
+        // The last is tried first. Where states have no limit, a search away from an end finds none.
+        let language = self.automata.language;
+        if language.most_positions() < usize::MAX {
+            all.sort_by_key(|(_, after)| Reverse(language.distance(after.regex)));
         }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= READABLE_KEPT {

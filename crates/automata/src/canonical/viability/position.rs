@@ -12,8 +12,6 @@
 
 use std::collections::HashMap;
 
-use unskew_core::TokenId;
-
 use super::language::LazyDfa;
 use crate::{
     StateId,
@@ -137,7 +135,7 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
     }
 
     /// The numbers of the added tokens that the constraint may read from `state`. If there are many added tokens, a
-    /// prefix search finds those that it reads as texts.
+    /// prefix search finds those that it reads.
     pub(crate) fn added_numbers(&self, state: StateId) -> impl Iterator<Item = usize> + use<L> {
         let count = self.tokenizer.added.len();
         let (all, read) = match count <= self.few_added {
@@ -155,7 +153,7 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
         if !ends {
             return None;
         }
-        let regex = self.language.step_added(at.regex, TokenId(added.token), &added.content)?;
+        let regex = self.language.run(at.regex, &added.content)?;
         let (text, split) = (text.step_added(at.text, number)?, split.section(added.section)?);
         // The normaliser also reads an added token that is matched after normalisation.
         let form = match added.normalized {
@@ -189,10 +187,7 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
                 begin += same;
             }
         }
-        let by_id = self.language.tokens(state);
-        found.extend(by_id.into_iter().filter_map(|token| self.tokenizer.number_of_added(token.0)));
         found.sort_unstable();
-        found.dedup();
         found
     }
 

@@ -6,7 +6,9 @@ use unskew_core::{Constraint, MaskMut, Rejected, TokenId, hashed_key, words_for}
 
 use super::{library::VegasLibrary, whole_product::WholeProduct};
 use crate::{
-    CanonicalIndex, CanonicalState, Dfa, Limits, canonical::viability::{context::Context, language::DfaLanguage}, ids::ProductState,
+    CanonicalIndex, CanonicalState, Dfa, Limits,
+    canonical::viability::{context::Context, language::DfaLanguage},
+    ids::ProductState,
     published::PublishedError,
 };
 

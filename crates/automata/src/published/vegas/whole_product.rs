@@ -138,7 +138,11 @@ impl WholeProduct {
 
     /// Computes the token sets of the wanted states now instead of at their first use. `wanted` receives the state's
     /// number and whether it is a piece start or a boundary.
-    pub(crate) fn compute_token_sets(&self, index: &CanonicalIndex, wanted: impl Fn(ProductState, bool) -> bool) {
+    pub(crate) fn compute_token_sets(
+        &self,
+        index: &CanonicalIndex,
+        wanted: impl Fn(ProductState, bool) -> bool,
+    ) {
         let is_boundary = self
             .completion
             .boundary
