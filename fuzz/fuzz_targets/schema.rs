@@ -9,17 +9,15 @@
 
 #![no_main]
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, LazyLock},
-};
+use std::{fmt::Write as _, sync::{Arc, LazyLock}};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 use unskew_trie::TokenTrie;
 

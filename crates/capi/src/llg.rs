@@ -32,7 +32,7 @@ use std::{
 use serde_json::value::RawValue;
 use unskew_core::TokenId;
 use unskew_engine::{Compiler, Matcher, Spec};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 use crate::{
     error::{Failure, c_text, caught},

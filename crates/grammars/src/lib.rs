@@ -25,8 +25,10 @@
 //! ```
 //! use std::sync::Arc;
 //! use unskew_core::{Constraint, TokenId, Vocabulary};
+//! use unskew_grammar::GrammarLimits;
+//! use unskew_grammars::GrammarConstraint;
+//! use unskew_notation::{GrammarOptions, from_lark};
 //! use unskew_trie::TokenTrie;
-//! use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
 //!
 //! let limits = GrammarLimits::default();
 //! let text = r#"
@@ -34,7 +36,7 @@
 //!     WORD: /[a-z]+/
 //!     %ignore " "
 //! "#;
-//! let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
+//! let grammar = from_lark(text, &GrammarOptions::default(), &limits)?;
 //!
 //! let mut builder = Vocabulary::builder();
 //! for byte in 0..=255 {
@@ -55,49 +57,21 @@
 
 mod captures;
 mod constraint;
-mod error;
-mod explain;
-mod gbnf;
-mod grammar;
 mod ids;
-mod layout;
-mod lazy;
-mod limits;
-mod looks;
 mod mask;
 mod network;
 mod parser;
 mod speculation;
 mod stats;
-mod syntax;
-mod terminal;
 mod trees;
 mod tuning;
 mod unique;
 
 pub use captures::{Capture, CaptureError, Captures};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
-pub use error::GrammarError;
-pub use explain::{Explained, Fate, explain};
-pub use gbnf::{Gbnf, GbnfOptions, Loosening, LooseningKind};
-pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
-pub use grammar::{
-    budget::{BudgetLanguage, TokenBudget},
-    builder::GrammarBuilder,
-    choices::{MemberChoice, MemberWay},
-    data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
-    size::GrammarSize,
-    token_set::TokenSet,
-};
-pub use limits::GrammarLimits;
 pub use network::written::LeftOut;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
-pub use syntax::{
-    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind,
-    imported_files,
-};
-pub use terminal::{counted::CountedUnits, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]
 pub use tuning::Tuning;

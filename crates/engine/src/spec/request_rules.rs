@@ -17,14 +17,18 @@ use std::{
 };
 
 use unskew_core::Cancel;
-use unskew_grammars::{GrammarFormat, Resolve, Resolver, imported_files};
+use unskew_notation::{GrammarFormat, Resolve, Resolver, imported_files};
 use unskew_sets::SetStore;
 
 use super::{
     GrammarSpec, Language, Limit, RegexSpec, RegistrySource, SchemaSpec, SetSpec, Source, Spec, SpecError,
     SpecLimits, TagSpec,
 };
-use crate::{Error, Result, chain, compiler::compile::registry_texts, compiler::grammars::Around, read};
+use crate::{
+    Error, Result, chain,
+    compiler::{compile::registry_texts, grammars::Around},
+    read,
+};
 
 /// The rules of a server for the constraints of requests.
 ///

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::common::{Random, bytes, ids, specs, tiny};
 use unskew_core::{AnyConstraint, Constraint, TokenId, TokenMask};
 use unskew_engine::{CaptureError, Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace};
+
+use crate::common::{Random, bytes, ids, specs, tiny};
 
 /// The oracle: tokens, and nothing else.
 #[derive(Clone)]
@@ -196,7 +197,7 @@ fn it_is_the_slow_one_over_a_tokenizer() {
 fn long_rollbacks_are_exact() {
     let space = bytes();
     let compiled = Compiler::new(space)
-        .compile(&Spec::grammar("root ::= \"(\" root \")\" | \"a\"", unskew_grammars::GrammarFormat::Gbnf))
+        .compile(&Spec::grammar("root ::= \"(\" root \")\" | \"a\"", unskew_notation::GrammarFormat::Gbnf))
         .unwrap();
     let mut matcher = compiled.matcher();
     let open = TokenId(u32::from(b'('));

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::common::{Bytes, Compiled, judged};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{GrammarConstraint, GrammarError};
+use unskew_grammar::GrammarError;
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
+
+use crate::common::{Bytes, Compiled, judged};
 
 /// Names, of which two are those of one condition.
 const NAMES: [&str; 20] = [

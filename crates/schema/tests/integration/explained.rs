@@ -10,19 +10,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    common::Bytes,
-    maskbench,
-    random::{instance, schema},
-};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
     test_runner::{Config, TestRunner},
 };
 use serde_json::{Map, Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
+
+use crate::{
+    common::Bytes,
+    maskbench,
+    random::{instance, schema},
+};
 
 /// What the judge has found.
 #[derive(Debug, Default)]

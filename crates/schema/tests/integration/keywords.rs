@@ -3,10 +3,11 @@
 
 mod cases;
 
-use crate::common::{Bytes, judged};
 use cases::{ENFORCED, INSTANCES};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
+
+use crate::common::{Bytes, judged};
 
 /// Instances that are valid and that outputs spell or order differently.
 fn other_spelling(instance: &str) -> bool {

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use crate::common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{
     ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, ValueType, Whitespace, explain,
 };
+
+use crate::common::{Bytes, judged};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![
