@@ -4,7 +4,10 @@
 
 #![no_main]
 
-use std::{fmt::Write as _, sync::{Arc, LazyLock}};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use libfuzzer_sys::fuzz_target;
 use unskew_core::{Constraint, TokenMask, Vocabulary};

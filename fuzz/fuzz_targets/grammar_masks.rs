@@ -11,7 +11,10 @@
 #[path = "../../crates/grammars/tests/integration/common/oracle.rs"]
 mod oracle;
 
-use std::{fmt::Write as _, sync::{Arc, LazyLock}};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use libfuzzer_sys::fuzz_target;
 use oracle::{Alphabet, Oracle};

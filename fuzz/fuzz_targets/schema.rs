@@ -9,7 +9,10 @@
 
 #![no_main]
 
-use std::{fmt::Write as _, sync::{Arc, LazyLock}};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -162,7 +165,7 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
     assert!(!explain(text, &options, &limits).iter().any(|fate| fate.why.is_empty()));
     let made = match grammar(text, &options, &limits) {
         Ok(made) => made,
-        Err(SchemaError::Unsatisfiable) => return None,
+        Err(SchemaError::Unsatisfiable { .. }) => return None,
         Err(error) => {
             assert!(!error.to_string().contains('\n'), "{error}");
             return None;

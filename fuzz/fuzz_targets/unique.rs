@@ -3,7 +3,10 @@
 
 #![no_main]
 
-use std::{collections::HashSet, sync::{Arc, LazyLock}};
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;

@@ -11,7 +11,8 @@ use unskew_schema::{self as schema, KeywordFate, SchemaError, Spelling, explain 
 
 use crate::{
     Compiled, Error, Result, Spec, chain,
-    compiler::{compile::of_file, grammars::Around},
+    compiler::compile::of_file,
+    compiler::grammars::Around,
     spec::{GrammarSpec, Language, Numbers, SchemaSpec, form},
     tag::{self, TagOptions},
 };

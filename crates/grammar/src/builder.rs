@@ -104,7 +104,7 @@ impl GrammarBuilder {
 
     /// Makes `rule` a scope: the used texts of [distinct](Self::distinct) terminals inside it are independent
     /// of those around it. A scope may not begin with itself, which
-    /// [`GrammarConstraint`](unskew_grammars::GrammarConstraint) checks.
+    /// `GrammarConstraint` of `unskew-grammars` checks.
     pub fn scope(&mut self, rule: RuleId) {
         self.rules[rule.index()].is_scope = true;
     }
@@ -366,7 +366,7 @@ impl GrammarBuilder {
     /// Members in any order, each at most once, with `others` any number of times between them. A member with
     /// the flag `true` is required. There are at least `min` and at most `max` members and others together,
     /// with `separator` between neighbours. No member may be nullable, which
-    /// [`GrammarConstraint`](unskew_grammars::GrammarConstraint) checks.
+    /// `GrammarConstraint` of `unskew-grammars` checks.
     ///
     /// A member occurs once even if two members share a prefix: each reading of the text uses up the member
     /// that it chose.

@@ -165,7 +165,8 @@ pub enum Terminal {
     ///
     /// If the token ends a sequence in the vocabulary, it is the end of the output: the output may end there, as it
     /// may at the end of the grammar. This end is no token of an output and of no mask, and any end-of-sequence id
-    /// may represent it. Nothing may follow the token, which [`GrammarConstraint`](unskew_grammars::GrammarConstraint) checks.
+    /// may represent it. Nothing may follow the token, which the engine (`GrammarConstraint` of `unskew-grammars`)
+    /// checks.
     Token(Box<str>),
     /// The texts of an automaton, spelled by at most a number of whole tokens. It is written out when a constraint is
     /// compiled for a vocabulary.

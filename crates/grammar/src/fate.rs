@@ -1,6 +1,7 @@
 //! What becomes of a construct of a grammar or schema.
 //!
-//! Whoever makes a grammar of something reports in these words: notations of their constructs, schemas of their keywords.
+//! Whoever makes a grammar of something reports in these words: notations of their constructs, schemas of their
+//! keywords.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl GrammarBuilder {
-    /// Names the texts of `rule`, which [`GrammarConstraint::captures`](unskew_grammars::GrammarConstraint::captures) reports.
+    /// Names the texts of `rule`, which `GrammarConstraint::captures` of `unskew-grammars` reports.
     pub fn capture(&mut self, rule: RuleId, name: impl Into<Arc<str>>) {
         self.rules[rule.index()].capture = Some(name.into());
     }
@@ -20,7 +20,7 @@ impl GrammarBuilder {
     }
 
     /// Gives the texts of `rule` a temperature of the sampler, which
-    /// [`GrammarConstraint::temperature`](unskew_grammars::GrammarConstraint::temperature) reports.
+    /// `GrammarConstraint::temperature` of `unskew-grammars` reports.
     pub fn temperature(&mut self, rule: RuleId, temperature: f64) {
         self.rules[rule.index()].temperature = Some(temperature);
     }

@@ -26,8 +26,8 @@
 //! | `gbnf/` | a grammar as GBNF |
 //! | `explain` | the fate of each construct of a text |
 //!
-//! `lazy/`, `looks/` and `layout/` rewrite a grammar with such uses of terminals into a plain one. They are part of reading: a
-//! [`Grammar`](unskew_grammar::Grammar) is plain always, and no engine knows of them.
+//! `lazy/`, `looks/` and `layout/` rewrite a grammar with such uses of terminals into a plain one. They are part of
+//! reading: a [`Grammar`](unskew_grammar::Grammar) is plain always, and no engine knows of them.
 //!
 //! # Example
 //!

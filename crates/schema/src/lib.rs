@@ -63,8 +63,9 @@ pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Separators, Spelling, Whitespace};
 
-use normalize::expander::Expander;
 use unskew_grammar::Grammar;
+
+use normalize::expander::Expander;
 
 /// Compiles the schema `text` to the grammar of the JSON texts that satisfy it.
 ///

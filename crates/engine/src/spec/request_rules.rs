@@ -24,11 +24,7 @@ use super::{
     GrammarSpec, Language, Limit, RegexSpec, RegistrySource, SchemaSpec, SetSpec, Source, Spec, SpecError,
     SpecLimits, TagSpec,
 };
-use crate::{
-    Error, Result, chain,
-    compiler::{compile::registry_texts, grammars::Around},
-    read,
-};
+use crate::{Error, Result, chain, compiler::compile::registry_texts, compiler::grammars::Around, read};
 
 /// The rules of a server for the constraints of requests.
 ///

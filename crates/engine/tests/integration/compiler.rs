@@ -6,11 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::common::{Random, bytes, ids, spec, specs, tiny};
 use unskew_core::{Cancel, Vocabulary};
 use unskew_engine::{Compiled, Compiler, CompilerOptions, Error, Matcher, Spec, TokenSpace, Until};
 use unskew_notation::GrammarFormat;
-
-use crate::common::{Random, bytes, ids, spec, specs, tiny};
 
 /// From so many tokens on a compiler shares trees.
 const LIBRARY_TOKENS: usize = 16_384;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::common::{Random, bytes, ids, specs, tiny};
 use unskew_core::{AnyConstraint, Constraint, TokenId, TokenMask};
 use unskew_engine::{CaptureError, Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace};
-
-use crate::common::{Random, bytes, ids, specs, tiny};
 
 /// The oracle: tokens, and nothing else.
 #[derive(Clone)]

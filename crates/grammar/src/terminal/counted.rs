@@ -9,7 +9,7 @@
 //!
 //! A token raises the number of units so far plus the fewest units to an end, which is its **cost**, and never lowers
 //! it. So the tokens of a state are those of the automaton, up to a cost; they are sorted by it once
-//! ([`by_count`](unskew_grammars::trees::by_count)), and far from the bounds the trees are those of the automaton.
+//! (`trees/by_count.rs` of `unskew-grammars`), and far from the bounds the trees are those of the automaton.
 //!
 //! Tried instead: two kinds of terminals, a repetition of the unit and the texts of a pattern up to a length. The first
 //! is the second where the pattern is any number of units, and had trees, bounds and states of its own.
@@ -140,6 +140,7 @@ impl Units {
     /// The units that end in `text`, read from `at` on as far as it is read, plus the fewest units to an end after it:
     /// its cost; and whether no unit ends after it. `single` are the bytes that are units and lead back to `at`.
     #[doc(hidden)]
+    #[inline]
     pub fn cost(&self, at: StateId, text: &[u8], single: &[bool; 256]) -> (u32, bool) {
         let (mut count, mut state) = (0, at);
         for byte in text {
@@ -186,6 +187,7 @@ impl CountedUnits {
     }
 
     /// The automaton of the texts with any number of units.
+    #[inline]
     pub fn dfa(&self) -> &Arc<Dfa> {
         &self.units.dfa
     }
@@ -212,12 +214,14 @@ impl CountedUnits {
 
     /// The automaton and its units, without bounds.
     #[doc(hidden)]
+    #[inline]
     pub fn units(&self) -> &Units {
         &self.units
     }
 
     /// What the states of the automaton know of units.
     #[doc(hidden)]
+    #[inline]
     pub fn unit_states(&self) -> &Arc<[UnitState]> {
         &self.units.states
     }
@@ -254,6 +258,7 @@ impl CountedUnits {
 
     /// The state before a text. Where there is no opening mark, it is as if it were read.
     #[doc(hidden)]
+    #[inline]
     pub fn start(&self) -> ScanState {
         self.state(u32::from(self.units.open.is_empty()), self.units.dfa.start())
     }
@@ -285,6 +290,7 @@ impl CountedUnits {
     /// The bounds on the cost of what follows in `state`. `longest` is a length of tokens; where none as long can pass
     /// a bound, there is none.
     #[doc(hidden)]
+    #[inline]
     pub fn left(&self, state: ScanState, longest: u32) -> Bounds {
         let (count, _) = self.parts(state);
         // A text without units has its opening mark.

@@ -135,6 +135,7 @@ impl Difference {
     }
 
     /// The automaton of the base language.
+    #[inline]
     pub fn base(&self) -> &Arc<Dfa> {
         &self.base
     }
@@ -167,6 +168,7 @@ impl Difference {
 
     /// The start state.
     #[doc(hidden)]
+    #[inline]
     pub fn start(&self) -> ScanState {
         self.at_node(0)
     }
@@ -204,6 +206,7 @@ impl Difference {
 
     /// The child after `byte` of the node at `state`, if both exist, and its meaning.
     #[doc(hidden)]
+    #[inline]
     pub fn below(&self, state: ScanState, byte: u8) -> Option<(ScanState, Below)> {
         let child = self.child(self.node(state)?, byte)?;
         Some((self.at_node(child), self.what_is(child)))

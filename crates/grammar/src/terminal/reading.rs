@@ -105,6 +105,7 @@ pub fn first_bytes(terminal: &Terminal) -> ByteSet {
 }
 
 /// The automaton of a terminal that has no other part.
+#[inline]
 pub fn automaton(terminal: &Terminal) -> &Dfa {
     scan(terminal).dfa
 }
@@ -118,6 +119,7 @@ pub fn start(terminal: &Terminal) -> ReadState {
 }
 
 /// The state after one more byte.
+#[inline]
 pub fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState> {
     match terminal {
         Terminal::Literal(text) => {
@@ -128,6 +130,7 @@ pub fn step(terminal: &Terminal, state: ReadState, byte: u8) -> Option<ReadState
 }
 
 /// Whether a text may end in the state.
+#[inline]
 pub fn accepts(terminal: &Terminal, state: ReadState) -> bool {
     match terminal {
         Terminal::Literal(text) => state.index() == text.len(),

@@ -1,5 +1,5 @@
-//! One program for the tests of this crate whose grammars are texts, so that they are linked once. They are not beside the code:
-//! the crate that reads texts depends on this one.
+//! One program for the tests of this crate whose grammars are texts, so that they are linked once. They are not beside
+//! the code, because the crate that reads texts depends on this one.
 
 mod alike;
 mod analysis;

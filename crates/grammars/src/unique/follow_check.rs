@@ -7,8 +7,8 @@
 //! 2008), so no way of keeping these sets helps. Hence a grammar is refused if a key may end before a byte that it
 //! may also read. Names in quotes never do, nor numbers before a comma.
 //!
-//! The bytes after a key are those [near](unskew_grammar::kit::near) it. All callers of a rule are taken together, so a rule
-//! may be refused because of the followers of another call.
+//! The bytes after a key are those [near](unskew_grammar::kit::near) it. All callers of a rule are taken together, so a
+//! rule may be refused because of the followers of another call.
 //!
 //! Tried instead: a limit on the number of sets by which the hypotheses of a text may differ. Beyond it a token is
 //! refused that is in the mask, or the mask would have to read every token; and by then a text of a dozen letters has

@@ -27,6 +27,15 @@
 //!
 //! The greatest column is a limit ([`GrammarLimits::columns`]): an output never has a greater one.
 //!
+//! The indentation is written where the next terminal begins, in one place, and not in each rule that may come first.
+//! That keeps the grammar small. For `python.lark`, 100 columns:
+//!
+//! | rules are written | rules | expressions | time to read |
+//! |---|--:|--:|--:|
+//! | each by column and by its state before and after | 55,987 | 423,516 | 3.5 s |
+//! | by column only where a newline or block inside depends on it, and the indentation before the first rule | 31,089 | 235,189 | 1.9 s |
+//! | and ignored text with the indentation, and what may follow it from the first bytes | 8,263 | 51,590 | 0.6 s |
+//!
 //! Tried instead: columns in the items of the parser, like the sets of used keys. There is no limit then, and every
 //! mask depends on all open columns, which each fragment of a mask would have to leave out.
 

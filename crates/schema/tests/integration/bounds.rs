@@ -2,6 +2,7 @@
 //! judge up to the last name and item, no text is a dead end, and `explain` states each bound that excludes
 //! something.
 
+use crate::common::{Bytes, Compiled};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_core::{Constraint, TokenId, TokenMask};
@@ -9,8 +10,6 @@ use unskew_grammar::Fate;
 use unskew_schema::{
     KeywordFate, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar,
 };
-
-use crate::common::{Bytes, Compiled};
 
 fn options(order: MemberOrder) -> SchemaOptions {
     let mut options = SchemaOptions::default();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::common::{Bytes, Compiled, judged};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
@@ -10,8 +11,6 @@ use unskew_grammar::GrammarError;
 use unskew_grammars::GrammarConstraint;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
-
-use crate::common::{Bytes, Compiled, judged};
 
 /// Names, of which two are those of one condition.
 const NAMES: [&str; 20] = [

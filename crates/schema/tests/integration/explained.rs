@@ -10,6 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::{
+    common::Bytes,
+    maskbench,
+    random::{instance, schema},
+};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -18,12 +23,6 @@ use proptest::{
 use serde_json::{Map, Value, json};
 use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
-
-use crate::{
-    common::Bytes,
-    maskbench,
-    random::{instance, schema},
-};
 
 /// What the judge has found.
 #[derive(Debug, Default)]

@@ -3,11 +3,10 @@
 
 mod cases;
 
+use crate::common::{Bytes, judged};
 use cases::{ENFORCED, INSTANCES};
 use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
-
-use crate::common::{Bytes, judged};
 
 /// Instances that are valid and that outputs spell or order differently.
 fn other_spelling(instance: &str) -> bool {

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
+use crate::common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_grammar::Fate;
 use unskew_schema::{
     ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, ValueType, Whitespace, explain,
 };
-
-use crate::common::{Bytes, judged};
 
 fn leaf() -> impl Strategy<Value = Value> {
     prop_oneof![

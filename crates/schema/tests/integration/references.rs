@@ -1,12 +1,11 @@
 //! Targets of references: dynamic references agree with `jsonschema`, names count only at schemas, and custom
 //! metaschemas are read.
 
+use crate::common::{Bytes, Compiled, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_grammar::Fate;
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
-
-use crate::common::{Bytes, Compiled, judged};
 
 const INSTANCES: [&str; 12] = [
     "1",

@@ -1,9 +1,8 @@
 //! References between documents follow RFC 3986, and each document has its own draft.
 
+use crate::common::Bytes;
 use unskew_grammar::Fate;
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
-
-use crate::common::Bytes;
 
 fn registry() -> Registry {
     let mut registry = Registry::new();

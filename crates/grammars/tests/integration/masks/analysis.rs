@@ -1,4 +1,5 @@
-//! The analysis of grammars, on random ones against the definitions. The tests of `unskew-grammar` have hand-written ones.
+//! The analysis of grammars, on random ones against the definitions. The tests of `unskew-grammar` have hand-written
+//! ones.
 
 use std::collections::BTreeSet;
 

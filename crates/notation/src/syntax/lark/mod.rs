@@ -12,7 +12,8 @@
 //!
 //! There is no lexer. A terminal matches any of its texts, and every reading of an output counts. Priorities
 //! choose among readings, so they have no effect here. `?`, `!` and `-> alias` shape parse trees and have no
-//! effect either. `[capture]` names the texts of a rule or terminal in [reports](unskew_grammars::GrammarConstraint::captures).
+//! effect either. `[capture]` names the texts of a rule or terminal in reports (`GrammarConstraint::captures` of
+//! `unskew-grammars`).
 //!
 //! - Regular expressions are in [Python's dialect](unskew_automata::Dialect::Python), with the flags `i`, `m`, `s`,
 //!   `u` and
@@ -33,9 +34,9 @@
 //! - `%json {…}`, `%lark {…}` and `@name` are [grammars inside this one](super::nested).
 //! - `<[…]>` are [tokens by their ids](super::tokens).
 //! - Rules with [parameters](super::expand): templates of Lark, and a number as in llguidance.
-//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](unskew_grammar::TokenBudget)). Where its rules recur,
-//!   they have no captures, no budgets of their own and no lazy terminals, and [`GrammarLimits::budget_bytes`] bounds
-//!   the states that so many tokens reach.
+//! - `name[max_tokens=n]: …` is at most n whole tokens ([`TokenBudget`](unskew_grammar::TokenBudget)). Where its rules
+//!   recur, they have no captures, no budgets of their own and no lazy terminals, and [`GrammarLimits::budget_bytes`]
+//!   bounds the states that so many tokens reach.
 //! - `name[max_chars=n]: …` ends at the first place after n characters, or before. The body is regular.
 //! - `name[stop=…]: …` is a text before the first end of the stop. `temperature` changes no text and is reported.
 //! - [Imports of files](imports), through the [resolver](crate::Resolve), and of the modules `common`, `unicode`,

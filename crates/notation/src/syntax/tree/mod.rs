@@ -468,8 +468,8 @@ impl<'t> Tree<'t> {
         Span { first, end: index(self.parts.len()) }
     }
 
-    /// The number of definitions, names, nodes and parts, as [`GrammarLimits::nodes`](unskew_grammar::GrammarLimits::nodes)
-    /// counts them.
+    /// The number of definitions, names, nodes and parts, as
+    /// [`GrammarLimits::nodes`](unskew_grammar::GrammarLimits::nodes) counts them.
     pub(crate) fn size(&self) -> usize {
         self.definitions.len() + self.names.len() + self.nodes.len() + self.parts.len()
     }
