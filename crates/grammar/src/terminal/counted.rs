@@ -139,7 +139,6 @@ impl Units {
 
     /// The units that end in `text`, read from `at` on as far as it is read, plus the fewest units to an end after it:
     /// its cost; and whether no unit ends after it. `single` are the bytes that are units and lead back to `at`.
-    #[doc(hidden)]
     #[inline]
     pub fn cost(&self, at: StateId, text: &[u8], single: &[bool; 256]) -> (u32, bool) {
         let (mut count, mut state) = (0, at);
@@ -157,7 +156,6 @@ impl Units {
     }
 
     /// The bytes that are units and lead back to `at`.
-    #[doc(hidden)]
     pub fn single(&self, at: StateId) -> [bool; 256] {
         let ends = self.states[at.index()].ends;
         std::array::from_fn(|byte| ends && self.dfa.step(at, byte as u8) == Some(at))

@@ -155,7 +155,7 @@ impl fmt::Display for Loosening {
 ///
 /// ```
 /// use unskew_grammar::GrammarLimits;
-/// use unskew_notation::{from_lark, GbnfOptions, GrammarOptions};
+/// use unskew_notation::{GbnfOptions, GrammarOptions, from_lark, to_gbnf};
 ///
 /// let lark = "start: start \"+\" NUMBER | NUMBER\nNUMBER: /[0-9]{1,3}/";
 /// let grammar = from_lark(lark, &GrammarOptions::default(), &GrammarLimits::default())?;

@@ -141,7 +141,7 @@ pub fn from_ebnf(text: &str, limits: &GrammarLimits) -> Result<Grammar, GrammarE
 ///
 /// ```
 /// use unskew_grammar::GrammarLimits;
-/// use unskew_notation::{from_lark, GrammarOptions};
+/// use unskew_notation::{GrammarOptions, from_lark};
 ///
 /// let text = r#"
 /// start: "[" [INT ("," INT)*] "]"

@@ -23,7 +23,7 @@ use super::{lower::Ignored, tree::Tree};
 ///
 /// ```
 /// use unskew_grammar::{Grammar, GrammarLimits};
-/// use unskew_notation::{from_lark, GrammarOptions, Resolve, Resolver};
+/// use unskew_notation::{GrammarOptions, Resolve, Resolver, from_lark};
 ///
 /// #[derive(Debug)]
 /// struct Numbers;

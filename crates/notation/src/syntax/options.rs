@@ -64,7 +64,7 @@ impl GrammarOptions {
 ///
 /// ```
 /// use unskew_grammar::GrammarLimits;
-/// use unskew_notation::{from_lark, GrammarOptions, Indenter};
+/// use unskew_notation::{GrammarOptions, Indenter, from_lark};
 ///
 /// let text = r#"
 /// start: item+

@@ -21,7 +21,7 @@ fn of_gbnf(text: &str) -> Grammar {
 }
 
 fn written(grammar: &Grammar) -> Gbnf {
-    to_gbnf(&grammar, &GbnfOptions::default()).unwrap()
+    to_gbnf(grammar, &GbnfOptions::default()).unwrap()
 }
 
 /// Asks for what llama.cpp demands of a text.
