@@ -37,7 +37,7 @@ fn specs() -> [(&'static str, Spec, &'static str); 4] {
     [
         ("regex", Spec::regex(r"\d{4}-\d{2}-\d{2}"), "2026-1"),
         ("schema", Spec::json_schema(SCHEMA), "{\"name\": \"Ada\", "),
-        ("grammar", Spec::grammar(CODE, unskew_grammars::GrammarFormat::Gbnf), "add(1, mul("),
+        ("grammar", Spec::grammar(CODE, unskew_notation::GrammarFormat::Gbnf), "add(1, mul("),
         ("canonical", Spec::regex("[a-z ]{1,40}").canonical(), "the "),
     ]
 }

@@ -30,7 +30,9 @@ use rand_chacha::{
 use serde::Serialize;
 use unskew_automata::{AnyRegex, CanonicalConstraint, CanonicalIndex, Limits, TokenizerAutomaton, regex};
 use unskew_core::{AnyConstraint, Cancel, Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_schema::{SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
@@ -392,9 +394,7 @@ impl Service {
                 options.cancel = cancel.clone();
                 of_grammar(&unskew_schema::grammar(text, &options, &SchemaLimits::default()).ok()?)
             }
-            Request::Lark(text) => {
-                of_grammar(&Grammar::from_lark(text, &GrammarOptions::default(), &grammars).ok()?)
-            }
+            Request::Lark(text) => of_grammar(&from_lark(text, &GrammarOptions::default(), &grammars).ok()?),
             Request::Canonical(pattern) if self.canonical.is_some() => {
                 let shared = self.canonical.as_ref()?;
                 let index = if shares {

@@ -12,7 +12,9 @@ use rand_chacha::{
 };
 use unskew_benches::{Subject, subject, workloads};
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 
 #[allow(dead_code, reason = "the tests of the grammars use all of it")]
 #[path = "../../crates/grammars/tests/integration/common/oracle.rs"]
@@ -30,7 +32,7 @@ fn masks_along_documents_are_those_of_the_oracle() {
         let limits = GrammarLimits::default();
         let mut rng = ChaCha8Rng::seed_from_u64(31);
         for case in workloads::cases() {
-            let grammar = Grammar::from_lark(&case.pattern, &GrammarOptions::default(), &limits).unwrap();
+            let grammar = from_lark(&case.pattern, &GrammarOptions::default(), &limits).unwrap();
             let constraint = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
             let oracle = Oracle::new(&grammar, &Alphabet::of(&subject.vocabulary));
             for _ in 0..masks {

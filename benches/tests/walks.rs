@@ -11,7 +11,9 @@ use rand_chacha::{
 };
 use unskew_benches::{subject, workloads};
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 
 /// Tokens of an output.
 const LENGTH: usize = 24;
@@ -30,7 +32,7 @@ fn random_outputs_of_the_workloads_meet_no_dead_ends() {
     let library = Arc::new(TreeLibrary::new(Arc::clone(&subject.trie), 256 << 20));
     let limits = GrammarLimits::default();
     for case in workloads::cases() {
-        let grammar = Grammar::from_lark(&case.pattern, &GrammarOptions::default(), &limits).unwrap();
+        let grammar = from_lark(&case.pattern, &GrammarOptions::default(), &limits).unwrap();
         let constraint = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
         let (mut scratch, mut rng) = (constraint.scratch(), ChaCha8Rng::seed_from_u64(23));
         let (mut mask, mut again) =

@@ -12,7 +12,9 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use unskew_core::{Constraint, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 /// The greatest length of a document, in tokens.
@@ -46,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let mut limits = GrammarLimits::default();
     limits.state_items = 20_000;
-    let grammar = match Grammar::from_lark(&text, &GrammarOptions::default(), &limits) {
+    let grammar = match from_lark(&text, &GrammarOptions::default(), &limits) {
         Ok(grammar) => grammar,
         Err(error) => panic!("{error}\n{text}"),
     };

@@ -4,6 +4,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use unskew_fuzz::read_grammar;
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 fuzz_target!(|text: &str| read_grammar(text, GrammarFormat::Ebnf));

@@ -19,7 +19,8 @@ use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 use unskew_trie::TokenTrie;
 
@@ -164,7 +165,7 @@ fn compiled(text: &str) -> Option<GrammarConstraint> {
     assert!(!explain(text, &options, &limits).iter().any(|fate| fate.why.is_empty()));
     let made = match grammar(text, &options, &limits) {
         Ok(made) => made,
-        Err(SchemaError::Unsatisfiable) => return None,
+        Err(SchemaError::Unsatisfiable { .. }) => return None,
         Err(error) => {
             assert!(!error.to_string().contains('\n'), "{error}");
             return None;

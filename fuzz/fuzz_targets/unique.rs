@@ -13,7 +13,8 @@ use serde_json::Value;
 use unskew_automata::Limits;
 use unskew_core::{Constraint, TokenMask, Vocabulary};
 use unskew_fuzz::Choices;
-use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
 

@@ -4,7 +4,8 @@
 //! as a target.
 
 use unskew_automata::Limits;
-use unskew_grammars::{Grammar, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, explain};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain};
 
 /// A list of choices, followed by infinitely many zeros.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub fn read_grammar(text: &str, format: GrammarFormat) {
     (limits.nodes, limits.automata_bytes, limits.regex) = (20_000, 1 << 22, regex);
     let options = GrammarOptions::default();
     assert!(!explain(text, format, &options, &limits).iter().any(|fate| fate.why.is_empty()));
-    match Grammar::parse(text, format, &options, &limits) {
+    match unskew_notation::parse(text, format, &options, &limits) {
         Ok(grammar) => {
             let analysis = grammar.analysis();
             match grammar.trimmed() {

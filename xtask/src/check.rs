@@ -16,13 +16,15 @@ const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/t
 const HEAVY: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 18] = [
+const PUBLISHED: [&str; 20] = [
     "unskew-core",
     "unskew-files",
     "unskew-gguf",
     "unskew-vocab",
     "unskew-trie",
     "unskew-automata",
+    "unskew-grammar",
+    "unskew-notation",
     "unskew-grammars",
     "unskew-schema",
     "unskew-samplers",

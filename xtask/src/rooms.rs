@@ -5,7 +5,7 @@
 
 /// The rooms of each crate, and of a folder that has rooms itself, from the lowest to the highest: the folder, the
 /// beginning of the paths that name its rooms, and the rooms. Files beside them stand above all rooms.
-const ROOMS: [(&str, &str, &[&str]); 7] = [
+const ROOMS: [(&str, &str, &[&str]); 9] = [
     (
         "crates/trie/src/",
         "crate::",
@@ -13,14 +13,20 @@ const ROOMS: [(&str, &str, &[&str]); 7] = [
     ),
     ("crates/automata/src/", "crate::", &["regex", "dfa", "tokens", "split", "canonical", "published"]),
     (
-        "crates/grammars/src/",
+        "crates/grammar/src/",
         "crate::",
         &[
-            "ids", "tuning", "terminal", "grammar", "gbnf", "network", "lazy", "looks", "layout", "syntax",
-            "unique", "parser", "captures", "trees", "mask",
+            "terminal", "choices", "data", "builder", "counted", "reports", "import", "budget", "fixpoint",
+            "near", "alike", "calls", "analysis", "size", "regular", "within", "kit",
         ],
     ),
-    ("crates/grammars/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),
+    (
+        "crates/grammars/src/",
+        "crate::",
+        &["ids", "tuning", "network", "unique", "parser", "captures", "trees", "mask", "constraint"],
+    ),
+    ("crates/notation/src/", "crate::", &["gbnf", "lazy", "looks", "layout", "syntax"]),
+    ("crates/notation/src/syntax/", "crate::syntax::", &["text", "tree", "lower", "bnf", "xgrammar", "lark"]),
     ("crates/schema/src/", "crate::", &["decimal", "draft", "text", "document", "normalize", "emit"]),
     ("crates/sets/src/", "crate::", &["item_set", "build", "gpu"]),
     ("crates/runner/src/", "crate::", &["config", "math", "cache", "weights", "burn", "train"]),

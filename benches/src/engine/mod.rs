@@ -14,7 +14,9 @@ use std::{
 
 use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
 
@@ -189,7 +191,7 @@ pub fn ours_for_published() -> Vec<Builder> {
 type Read = fn(&str, &GrammarLimits) -> Result<Grammar, String>;
 
 fn in_lark(pattern: &str, limits: &GrammarLimits) -> Result<Grammar, String> {
-    Grammar::from_lark(pattern, &GrammarOptions::default(), limits).map_err(|error| error.to_string())
+    from_lark(pattern, &GrammarOptions::default(), limits).map_err(|error| error.to_string())
 }
 
 fn of_suite(pattern: &str, limits: &GrammarLimits) -> Result<Grammar, String> {

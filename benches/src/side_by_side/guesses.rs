@@ -9,9 +9,9 @@
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
 use unskew_core::{Constraint, Proposer, TokenId};
-use unskew_grammars::{
-    CountConfig, CountModel, Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary,
-};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{CountConfig, CountModel, GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 
 use super::{VocabularyResult, measure::Task};
 
@@ -67,7 +67,7 @@ pub(crate) fn table(result: &VocabularyResult) -> String {
 /// `None` if the grammar does not compile, or there are no more documents than are learned from.
 fn known(task: &Task, library: &Arc<TreeLibrary>) -> Option<Known> {
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(&task.case.pattern, &GrammarOptions::default(), &limits).ok()?;
+    let grammar = from_lark(&task.case.pattern, &GrammarOptions::default(), &limits).ok()?;
     let constraint = GrammarConstraint::with_library(&grammar, library, &limits).ok()?;
     let mut scratch = constraint.scratch();
     let mut counts = CountModel::new(CountConfig::default());

@@ -50,7 +50,9 @@ mod tests {
     use std::sync::Arc;
 
     use unskew_core::{Constraint, TokenId, Vocabulary};
-    use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
+    use unskew_grammar::GrammarLimits;
+    use unskew_grammars::GrammarConstraint;
+    use unskew_notation::{GrammarOptions, from_lark};
     use unskew_trie::TokenTrie;
 
     use super::*;
@@ -64,7 +66,7 @@ mod tests {
         let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
         let limits = GrammarLimits::default();
         for case in cases() {
-            let grammar = Grammar::from_lark(&case.pattern, &GrammarOptions::default(), &limits)
+            let grammar = from_lark(&case.pattern, &GrammarOptions::default(), &limits)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.name));
             let constraint = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
             let mut scratch = constraint.scratch();

@@ -15,7 +15,7 @@
 //!
 //! | | here |
 //! |---|---|
-//! | `lark` | the dialect that [`unskew_grammars`] reads, which its module on Lark compares with llguidance's, and `start: %json {...}` as the whole grammar, as llama.cpp writes JSON Schemas |
+//! | `lark` | the dialect that [`unskew_notation`] reads, which its module on Lark compares with llguidance's, and `start: %json {...}` as the whole grammar, as llama.cpp writes JSON Schemas |
 //! | `llguidance`, a list of grammars in JSON | refused; give its one grammar as `lark`, or its schema as `json_schema` |
 //! | `limits` | refused if not zero, for they count the work of another engine |
 //! | `log_buffer_level`, `log_stderr_level` | nothing is logged |
@@ -32,7 +32,7 @@ use std::{
 use serde_json::value::RawValue;
 use unskew_core::TokenId;
 use unskew_engine::{Compiler, Matcher, Spec};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 use crate::{
     error::{Failure, c_text, caught},

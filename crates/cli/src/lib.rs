@@ -45,7 +45,9 @@
 //! | [`core`] | token ids, vocabularies, masks; the traits of constraints, models and samplers, with tests for any implementation |
 //! | [`trie`] | the tokens of a vocabulary as a trie, and masks from automata over bytes |
 //! | [`automata`] | regular expressions and lists of choices as exact constraints, over all spellings or the tokenizer's own |
-//! | [`grammars`] | context-free grammars (Lark, GBNF, EBNF, ABNF) as exact constraints |
+//! | [`grammar`] | context-free grammars as data: a builder, facts about them |
+//! | [`notation`] | grammars as texts: Lark, GBNF, EBNF, ABNF and others are read, and GBNF is written |
+//! | [`grammars`] | such grammars as exact constraints |
 //! | [`schema`] | JSON Schema as exact grammars; a keyword that is not enforced is an error |
 //! | [`sets`] | items out of millions as exact constraints; any text but those |
 //! | [`engine`] | what an inference engine embeds: a compiler with a bounded cache, matchers, batches (feature `facade`) |
@@ -103,9 +105,11 @@ pub use unskew_core as core;
 pub use unskew_endpoint as endpoint;
 #[cfg(feature = "facade")]
 pub use unskew_engine as engine;
+pub use unskew_grammar as grammar;
 pub use unskew_grammars as grammars;
 #[cfg(feature = "llama-cpp")]
 pub use unskew_llama_cpp as llama_cpp;
+pub use unskew_notation as notation;
 #[cfg(feature = "runner")]
 pub use unskew_runner as runner;
 pub use unskew_samplers as samplers;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use unskew_automata::RegexError;
-use unskew_grammars::{GrammarError, SyntaxError};
+use unskew_grammar::{GrammarError, SyntaxError};
 use unskew_schema::SchemaError;
 
 use crate::{SpecError, tag::TagError};

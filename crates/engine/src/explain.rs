@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use unskew_automata::{Dfa, Pattern, RegexError};
 use unskew_core::{Cancel, OutputEnd};
-use unskew_grammars::{Fate, Grammar, GrammarError, SyntaxErrorKind, explain as explain_text};
+use unskew_grammar::{Fate, GrammarError, SyntaxErrorKind};
+use unskew_notation::explain as explain_text;
 use unskew_schema::{self as schema, KeywordFate, SchemaError, Spelling, explain as explain_schema};
 
 use crate::{
@@ -175,7 +176,7 @@ fn of_grammar(spec: &GrammarSpec, limits: Numbers) -> Result<Vec<Explained>> {
     let (path, text) = spec.source.read()?;
     let around = Around::new(None, limits, Cancel::default());
     let (options, limits) = (spec.options(format, &around)?, around.grammars());
-    let grammar = Grammar::parse(&text, format, &options, limits);
+    let grammar = unskew_notation::parse(&text, format, &options, limits);
     if let Err(GrammarError::Syntax(error)) = &grammar
         && matches!(
             error.kind.plain(),

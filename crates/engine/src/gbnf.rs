@@ -1,7 +1,7 @@
 //! A constraint as a text in GBNF, for programs that embed llama.cpp.
 
 use unskew_core::Cancel;
-use unskew_grammars::{Gbnf, GbnfOptions, Loosening, LooseningKind};
+use unskew_notation::{Gbnf, GbnfOptions, Loosening, LooseningKind, to_gbnf};
 
 use crate::{
     Error, Result, Spec,
@@ -47,7 +47,7 @@ impl Spec {
         let mut options = GbnfOptions::default();
         options.max_bytes = max_bytes;
         options.limits = around.grammars().regex.clone();
-        let mut gbnf = grammar.to_gbnf(&options).map_err(|error| of_file(path, error))?;
+        let mut gbnf = to_gbnf(&grammar, &options).map_err(|error| of_file(path, error))?;
         let mut whole = |kind| gbnf.loosened.push(Loosening::new(kind, "root"));
         if self.canonical {
             whole(LooseningKind::Canonical);

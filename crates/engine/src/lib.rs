@@ -81,7 +81,8 @@ pub mod tag;
 mod tokens;
 
 pub use unskew_automata::{Dialect, UnknownDialect};
-pub use unskew_grammars::{Capture, CaptureError, Captures, Gbnf, LeftOut, Loosening, LooseningKind};
+pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
+pub use unskew_notation::{Gbnf, Loosening, LooseningKind};
 
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{Random, ids, tiny};
 use peak_alloc::PeakAlloc;
 use unskew_engine::{Compiler, Spec, TokenSpace};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

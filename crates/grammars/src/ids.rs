@@ -11,9 +11,7 @@ pub(crate) use unskew_core::{
     id,
     ids::{Id, Table, number},
 };
-
-/// The two counts of an `Arc`, in bytes.
-pub(crate) const COUNTS: usize = 2 * size_of::<usize>();
+pub(crate) use unskew_grammar::kit::terminal::COUNTS;
 
 /// Ids that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,37 @@
 //! Context-free grammars as exact constraints over tokens.
 //!
+//! # Should you use this crate?
+//!
+//! Use it to mask the tokens of a model by a grammar in an engine of your own, with a vocabulary and a trie that you
+//! have. The [`Grammar`](unskew_grammar::Grammar) itself is in `unskew-grammar`, its texts (Lark, GBNF, EBNF, ABNF) are
+//! read by `unskew-notation`, and JSON Schema by `unskew-schema`. A program that starts from any of these texts, and
+//! wants a cache, batches and reasons of rejections too, takes `unskew-engine`.
+//!
+//! # Where things are
+//!
 //! ```text
-//! Lark, GBNF, EBNF, ABNF --syntax/--> Grammar (grammar/) --network/--> automata of rules --parser/--> parser states
-//!                                  |                                                                  |
-//!                                  +-terminal/--> automata of terminals --parser/--> configurations --+
-//!                                                        |                                |
-//!                                                        +--trees/--> tokens by path --mask/--> GrammarConstraint
+//! Grammar --network/--> automata of rules --parser/--> parser states ------.
+//!              |                                                           |
+//!              +------> automata of terminals --parser/--> configurations -+--constraint/--> GrammarConstraint
+//!                             |                                            |
+//!                             '--trees/--> tokens by path --mask/----------'
+//!
+//! unique/: keys, which the parser remembers    captures/: named parts of a whole output
 //! ```
+//!
+//! | folder | contents |
+//! |---|---|
+//! | `network/` | rules and terminals as automata, over one vocabulary |
+//! | `unique/` | keys: texts that must not repeat in their scope |
+//! | `parser/` | a general parser, and the configurations of a text |
+//! | `captures/` | named parts of whole outputs |
+//! | `trees/` | subterminal trees (DOMINO) and the library that shares them |
+//! | `mask/` | masks and their fragments |
+//! | `constraint/` | [`GrammarConstraint`], its states and its tables |
+//! | `speculation`, `stats`, `tuning` | guesses by counts, counts of work, the numbers that tune |
+//!
+//! Nothing of `unskew-grammar` is exported again: a grammar comes from that crate as the vocabulary comes from
+//! `unskew-core` and the trie from `unskew-trie`, and each name has one path.
 //!
 //! # Exact means
 //!
@@ -16,17 +41,20 @@
 //! - There is no lexer. A terminal matches any of its texts, and a text is divided between adjacent terminals
 //!   in every possible way. Look-around (`/int\b/`) says where one may not end.
 //! - A control token that the grammar names is that token and not its text. A control token that ends a
-//!   sequence in the vocabulary is the [end of the output](Terminal::Token).
-//! - A construct that a front end cannot enforce exactly is a [`GrammarError`] with its location.
-//! - Every stage has a limit ([`GrammarLimits`]), and no stage recurses over user input.
+//!   sequence in the vocabulary is the [end of the output](unskew_grammar::Terminal::Token).
+//! - What cannot be enforced exactly is a [`GrammarError`](unskew_grammar::GrammarError), with its location in the text
+//!   of the grammar if there is one.
+//! - Every stage has a limit ([`GrammarLimits`](unskew_grammar::GrammarLimits)), and no stage recurses over user input.
 //!
 //! # Example
 //!
 //! ```
 //! use std::sync::Arc;
 //! use unskew_core::{Constraint, TokenId, Vocabulary};
+//! use unskew_grammar::GrammarLimits;
+//! use unskew_grammars::GrammarConstraint;
+//! use unskew_notation::{GrammarOptions, from_lark};
 //! use unskew_trie::TokenTrie;
-//! use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
 //!
 //! let limits = GrammarLimits::default();
 //! let text = r#"
@@ -34,7 +62,7 @@
 //!     WORD: /[a-z]+/
 //!     %ignore " "
 //! "#;
-//! let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
+//! let grammar = from_lark(text, &GrammarOptions::default(), &limits)?;
 //!
 //! let mut builder = Vocabulary::builder();
 //! for byte in 0..=255 {
@@ -55,49 +83,21 @@
 
 mod captures;
 mod constraint;
-mod error;
-mod explain;
-mod gbnf;
-mod grammar;
 mod ids;
-mod layout;
-mod lazy;
-mod limits;
-mod looks;
 mod mask;
 mod network;
 mod parser;
 mod speculation;
 mod stats;
-mod syntax;
-mod terminal;
 mod trees;
 mod tuning;
 mod unique;
 
 pub use captures::{Capture, CaptureError, Captures};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
-pub use error::GrammarError;
-pub use explain::{Explained, Fate, explain};
-pub use gbnf::{Gbnf, GbnfOptions, Loosening, LooseningKind};
-pub use grammar::analysis::{Analysis, Finding, FindingKind, LeftRecursion, RuleFacts};
-pub use grammar::{
-    budget::{BudgetLanguage, TokenBudget},
-    builder::GrammarBuilder,
-    choices::{MemberChoice, MemberWay},
-    data::{Expr, ExprId, Grammar, RuleId, Terminal, TerminalId, Unordered},
-    size::GrammarSize,
-    token_set::TokenSet,
-};
-pub use limits::GrammarLimits;
 pub use network::written::LeftOut;
 pub use speculation::{CountConfig, CountFileError, CountModel};
 pub use stats::GrammarStats;
-pub use syntax::{
-    GrammarFormat, GrammarOptions, Indenter, Location, Resolve, Resolver, SyntaxError, SyntaxErrorKind,
-    imported_files,
-};
-pub use terminal::{counted::CountedUnits, difference::Difference};
 pub use trees::{cache::LibraryStats, library::TreeLibrary};
 #[doc(hidden)]
 pub use tuning::Tuning;

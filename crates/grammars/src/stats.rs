@@ -20,8 +20,8 @@ pub struct GrammarStats {
     /// rules return. The number per byte grows with the text only if the grammar is ambiguous and its
     /// readings cannot be merged.
     pub items: u64,
-    /// The most steps of a mask, as [`GrammarLimits::mask_steps`](crate::GrammarLimits::mask_steps) counts them: it
-    /// pays for all that it comes to, also for what was ready.
+    /// The most steps of a mask, as [`GrammarLimits::mask_steps`](unskew_grammar::GrammarLimits::mask_steps) counts
+    /// them: it pays for all that it comes to, also for what was ready.
     pub mask_steps: u64,
     /// Comparisons and look-ups of the used texts of distinct terminals.
     pub used_texts: u64,

@@ -10,15 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use GrammarFormat::{Abnf, Ebnf, Gbnf, Lark, Xgrammar};
 use peak_alloc::PeakAlloc;
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, TreeLibrary,
-};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarFormat, GrammarOptions};
 use unskew_trie::TokenTrie;
-
-use GrammarFormat::{Abnf, Ebnf, Gbnf, Lark, Xgrammar};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -43,7 +42,7 @@ fn read(name: &str, format: GrammarFormat, text: &str) -> Result<Grammar, Gramma
     ALLOCATOR.reset_peak_usage();
     let start = Instant::now();
     let begin = processor_time(start);
-    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default());
+    let grammar = unskew_notation::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default());
     let time = processor_time(start) - begin;
     let bytes = ALLOCATOR.peak_usage() - before;
     let outcome = match &grammar {

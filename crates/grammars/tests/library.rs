@@ -6,7 +6,9 @@ use std::{sync::Arc, thread};
 use peak_alloc::PeakAlloc;
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary, Tuning};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 #[global_allocator]
@@ -44,7 +46,7 @@ TEXT: /"([{letters}x]|{number}[^"\\])*"/
 NUMBER: /[0-9]{{1,3}}/
 "#
     );
-    Grammar::from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
+    from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
 /// The words of the masks along a random path.
@@ -128,8 +130,7 @@ fn what_is_said_of_memory_is_what_is_held() {
     for text in texts {
         let base = ALLOCATOR.current_usage();
         let constraint = {
-            let grammar =
-                Grammar::from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap();
+            let grammar = from_lark(&text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap();
             let trie = Arc::clone(&trie);
             Box::new(GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap())
         };
@@ -176,7 +177,7 @@ fn what_is_said_of_keys_and_differences_is_what_is_held(trie: &Arc<TokenTrie>) {
 fn a_full_scratch_keeps_masks_in_use() {
     let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
     // Each nesting is another state.
-    let grammar = Grammar::from_lark(
+    let grammar = from_lark(
         "start: \"[\" start* \"]\" | \"(\" start* \")\"",
         &GrammarOptions::default(),
         &GrammarLimits::default(),

@@ -1,7 +1,7 @@
 //! Reasons why a schema does not compile. Every message is one line: the fault, its place, and a way out.
 
 use unskew_automata::RegexError;
-use unskew_grammars::GrammarError;
+use unskew_grammar::GrammarError;
 
 /// The reason why a schema does not compile.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]

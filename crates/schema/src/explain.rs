@@ -1,7 +1,7 @@
 //! The fate of every keyword of a schema.
 
 use hashbrown::HashSet;
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 
 use crate::{
     SchemaError, SchemaLimits, SchemaOptions,
@@ -31,7 +31,7 @@ pub struct KeywordFate {
 /// # Example
 ///
 /// ```
-/// use unskew_grammars::Fate;
+/// use unskew_grammar::Fate;
 /// use unskew_schema::{SchemaLimits, SchemaOptions, explain};
 ///
 /// let text = r#"{"type": "array", "uniqueItems": true, "title": "Names"}"#;

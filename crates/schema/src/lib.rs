@@ -22,7 +22,7 @@
 //!   compares.
 //! - A keyword with a value that the metaschema of its draft forbids is an error at every schema, whether a value
 //!   reaches it or not. Keywords that a draft does not have are annotations.
-//! - [`Fate::Narrowed`](unskew_grammars::Fate::Narrowed) in [`explain()`] marks each keyword that allows values
+//! - [`Fate::Narrowed`](unskew_grammar::Fate::Narrowed) in [`explain()`] marks each keyword that allows values
 //!   which are not outputs: formats with a restricted set of texts, indented values that nest deeper than
 //!   [`SchemaLimits::levels`], and the rare arrays and objects that run out of items or names.
 //! - `format` is always enforced, for all formats of the specification. Some formats are written in a restricted
@@ -63,7 +63,7 @@ pub use explain::{KeywordFate, explain};
 pub use limits::SchemaLimits;
 pub use options::{MemberOrder, SchemaOptions, Separators, Spelling, Whitespace};
 
-use unskew_grammars::Grammar;
+use unskew_grammar::Grammar;
 
 use normalize::expander::Expander;
 

@@ -1,7 +1,7 @@
 //! Every limit on the cost of a schema, in one place.
 
 use unskew_automata::Limits;
-use unskew_grammars::GrammarLimits;
+use unskew_grammar::GrammarLimits;
 
 /// Limits on reading and compiling a schema. As for [`SchemaOptions`](crate::SchemaOptions), start from the default
 /// and set fields:

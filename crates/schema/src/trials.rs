@@ -7,7 +7,7 @@
 
 use hashbrown::HashSet;
 use unskew_automata::Dfa;
-use unskew_grammars::Grammar;
+use unskew_grammar::Grammar;
 
 use crate::{
     SchemaError, SchemaLimits, SchemaOptions,

@@ -16,7 +16,7 @@ use unskew_endpoint::{
     TextRejection, TextTask, TextWeights,
 };
 use unskew_engine::{Language, Spec, TokenSpace, read, spec::Source};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 use unskew_samplers::SampleError;
 use unskew_vocab::Tokenizer;
 

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use unskew_automata::{AnyRegex, CanonicalConstraint, DfaAlgebra, Pattern, RegexConstraint, regex};
 use unskew_core::{Cancel, Unconstrained};
-use unskew_grammars::{Captures, Grammar, GrammarConstraint, TreeLibrary};
+use unskew_grammar::Grammar;
+use unskew_grammars::{Captures, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
 
 use crate::{

@@ -16,7 +16,8 @@ use std::{
 use serde::Deserialize;
 use unskew_automata::{Dfa, DfaAlgebra};
 use unskew_core::{Cancel, Vocabulary};
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, Resolve, Resolver};
 use unskew_schema::{MemberOrder, SchemaOptions};
 
 use crate::{
@@ -306,7 +307,8 @@ impl GrammarSpec {
             let listed = self.listed(&text).map_err(|error| of_file(path, error))?;
             return Ok((path, listed.grammar(around)?.1));
         }
-        let grammar = Grammar::parse(&text, format, &self.options(format, around)?, around.grammars());
+        let grammar =
+            unskew_notation::parse(&text, format, &self.options(format, around)?, around.grammars());
         Ok((path, grammar.map_err(|error| of_file(path, error))?))
     }
 

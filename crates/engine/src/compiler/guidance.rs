@@ -13,7 +13,7 @@
 //! characters alone then.
 //!
 //! Escapes are a regular condition on strings, and each string is a terminal, so the condition is put on the grammar
-//! of the schema ([`Grammar::within`](unskew_grammars::Grammar::within)) and not on each step towards it.
+//! of the schema ([`Grammar::within`](unskew_grammar::Grammar::within)) and not on each step towards it.
 
 use serde::Deserialize;
 use unskew_schema::{Separators, Whitespace};

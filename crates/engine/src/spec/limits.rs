@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use unskew_automata::Limits;
-use unskew_grammars::GrammarLimits;
+use unskew_grammar::GrammarLimits;
 use unskew_schema::SchemaLimits;
 
 use super::SpecError;

@@ -25,7 +25,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 use unskew_automata::Dialect;
 use unskew_core::OutputEnd;
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 use unskew_schema::{Draft, Spelling, Whitespace};
 
 pub(crate) use self::limits::Numbers;

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
 use unskew_automata::Dialect;
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 use unskew_schema::{Spelling, Whitespace};
 
 use super::{

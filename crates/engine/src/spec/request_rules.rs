@@ -17,7 +17,7 @@ use std::{
 };
 
 use unskew_core::Cancel;
-use unskew_grammars::{GrammarFormat, Resolve, Resolver, imported_files};
+use unskew_notation::{GrammarFormat, Resolve, Resolver, imported_files};
 use unskew_sets::SetStore;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt::Write, fs, path::PathBuf, sync::Arc, time::UNIX_EPOCH};
 
 use unskew_core::Cancel;
-use unskew_grammars::{GrammarFormat, imported_files};
+use unskew_notation::{GrammarFormat, imported_files};
 
 use super::{GrammarSpec, Language, RegexSpec, RegistrySource, SchemaSpec, Source, Spec, TagSpec};
 use crate::{

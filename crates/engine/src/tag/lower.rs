@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_automata::{Dfa, Dialect};
 use unskew_core::Vocabulary;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarFormat, GrammarOptions};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder};
+use unskew_notation::{GrammarFormat, GrammarOptions};
 
 use super::{
     TagError, TagOptions,
@@ -197,7 +198,7 @@ impl<'a> Lowering<'a> {
             "grammar" => {
                 let text: String = fields.required("grammar")?;
                 let (format, options) = (GrammarFormat::Xgrammar, GrammarOptions::default());
-                let grammar = Grammar::parse(&text, format, &options, &self.options.limits.grammar);
+                let grammar = unskew_notation::parse(&text, format, &options, &self.options.limits.grammar);
                 let grammar = grammar.map_err(|error| TagError::of(&fields.place("grammar"), &error))?;
                 Ok(self.builder.import(&grammar))
             }

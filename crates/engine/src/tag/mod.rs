@@ -83,7 +83,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use unskew_core::{Cancel, Vocabulary};
-use unskew_grammars::Grammar;
+use unskew_grammar::Grammar;
 use unskew_schema::{Spelling, Whitespace};
 
 use self::lower::Lowering;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use unskew_grammars::Grammar;
+use unskew_grammar::Grammar;
 use unskew_schema::{ElementStyle, MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Formats of tokens: one token, tokens of any text, and tokens as triggers.
 //!
 //! A token counts as itself there, and its text does not: another spelling of the same text is no such token. So a
-//! token of text is a terminal by its id ([`GrammarBuilder::one_of`](unskew_grammars::GrammarBuilder::one_of)), and
+//! token of text is a terminal by its id ([`GrammarBuilder::one_of`](unskew_grammar::GrammarBuilder::one_of)), and
 //! beside it a grammar may read the same token as text. Control tokens are terminals by their names. Where tokens are
 //! counted, they are repeated that often.
 //!
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unskew_core::{TokenId, TokenKind, TokenMask, Vocabulary};
-use unskew_grammars::ExprId;
+use unskew_grammar::ExprId;
 
 use super::{
     TagError,

@@ -9,7 +9,7 @@ use std::{
 use crate::common::{Random, bytes, ids, spec, specs, tiny};
 use unskew_core::{Cancel, Vocabulary};
 use unskew_engine::{Compiled, Compiler, CompilerOptions, Error, Matcher, Spec, TokenSpace, Until};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 /// From so many tokens on a compiler shares trees.
 const LIBRARY_TOKENS: usize = 16_384;

@@ -2,7 +2,7 @@
 
 use unskew_core::OutputEnd;
 use unskew_engine::{GBNF_BYTES, LooseningKind, Spec, SpecOptions};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 fn written(spec: &Spec) -> (String, Vec<LooseningKind>) {
     let gbnf = spec.to_gbnf(GBNF_BYTES, false).unwrap();

@@ -196,7 +196,7 @@ fn it_is_the_slow_one_over_a_tokenizer() {
 fn long_rollbacks_are_exact() {
     let space = bytes();
     let compiled = Compiler::new(space)
-        .compile(&Spec::grammar("root ::= \"(\" root \")\" | \"a\"", unskew_grammars::GrammarFormat::Gbnf))
+        .compile(&Spec::grammar("root ::= \"(\" root \")\" | \"a\"", unskew_notation::GrammarFormat::Gbnf))
         .unwrap();
     let mut matcher = compiled.matcher();
     let open = TokenId(u32::from(b'('));

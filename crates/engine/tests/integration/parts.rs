@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 
 use unskew_core::TokenId;
 use unskew_engine::{Compiler, Spec};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 
 use crate::common::bytes;
 

@@ -10,11 +10,12 @@ use std::{
     sync::Arc,
 };
 
+use unskew_grammar::kit::terminal::reading;
+
 use super::{
     CaptureError, Input, Text,
     rules::{Reads, Rules, Symbol},
 };
-use crate::terminal::reading;
 
 /// A production with so many parts read, and where it began.
 type Item = (u32, u32, u32);

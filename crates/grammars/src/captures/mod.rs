@@ -21,12 +21,12 @@ mod rules;
 use std::{ops::Range, sync::Arc};
 
 use unskew_core::{TokenId, Vocabulary};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits, RuleId, kit::budget};
 
 use self::{
     chart::Chart,
     rules::{Rules, unread},
 };
-use crate::{Grammar, GrammarError, GrammarLimits, RuleId, grammar::budget};
 
 /// A part of an output that the grammar names.
 #[derive(Clone, PartialEq, Eq, Debug)]

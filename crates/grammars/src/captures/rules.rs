@@ -4,16 +4,16 @@
 use std::{collections::HashMap, sync::Arc};
 
 use unskew_core::{TokenMask, Vocabulary};
+use unskew_grammar::{
+    Expr, Grammar, GrammarError, GrammarLimits, Terminal, TerminalId, TokenSet,
+    kit::{
+        budget::{self, Left, TokenSteps},
+        terminal::reading,
+    },
+};
 
 use super::CaptureError;
-use crate::{
-    Expr, Grammar, GrammarError, GrammarLimits, Terminal, TerminalId,
-    grammar::{
-        budget::{self, Left, TokenSteps},
-        token_set::{Resolved, TokenSet},
-    },
-    terminal::reading,
-};
+use crate::network::token_sets::{Resolved, resolve};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) enum Symbol {
@@ -87,7 +87,7 @@ impl Rules {
         for terminal in grammar.terminals() {
             made.terminals.push(reads(grammar, terminal, vocabulary)?);
         }
-        let of_expr = |expr: crate::ExprId| match grammar.expr(expr) {
+        let of_expr = |expr: unskew_grammar::ExprId| match grammar.expr(expr) {
             Expr::Terminal(terminal) => Symbol::Terminal(number(terminal.index())),
             Expr::Rule(rule) => Symbol::Nonterminal(number(rule.index())),
             _ => Symbol::Nonterminal(number(rules + expr.index())),
@@ -269,7 +269,7 @@ impl Rules {
 
 fn reads(grammar: &Grammar, terminal: TerminalId, vocabulary: &Vocabulary) -> Result<Reads, GrammarError> {
     let of_set = |set: &TokenSet| {
-        Ok(match set.resolve(grammar.terminal_name(terminal), vocabulary)? {
+        Ok(match resolve(set, grammar.terminal_name(terminal), vocabulary)? {
             Resolved::End => Reads::End,
             Resolved::Tokens(tokens) => Reads::Tokens(Arc::new(tokens)),
         })

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::RegexError;
 use unskew_core::{Constraint, TokenMask};
+use unskew_grammar::{
+    Grammar, GrammarError, GrammarLimits,
+    kit::budget::{Left, TokenSteps},
+};
 use unskew_trie::TokenTrie;
 
 use super::GrammarConstraint;
-use crate::{
-    Grammar, GrammarError, GrammarLimits,
-    grammar::budget::{Left, TokenSteps},
-    ids::number,
-    parser::configurations::Configuration,
-};
+use crate::{ids::number, parser::configurations::Configuration};
 
 /// The bytes of a budget that reading a token counts as, so that the limit of bytes is one on the work too.
 const READ: usize = 4;

@@ -36,17 +36,18 @@ use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenM
 use unskew_trie::{ByteSet, TokenTrie};
 
 pub use self::{scratch::GrammarScratch, state::GrammarState};
+use unskew_grammar::{
+    Grammar, GrammarError, GrammarLimits,
+    kit::budget::{self, Left},
+};
+
 use self::{
     scratch::Tracking,
     state::{ConfigurationPair, RecentTokens},
 };
 use crate::{
-    Capture, CaptureError, GrammarError, GrammarLimits,
+    Capture, CaptureError,
     captures::Captures,
-    grammar::{
-        budget::{self, Left},
-        data::Grammar,
-    },
     ids::Id,
     mask::{
         builder::{Buffers, ScratchNodes},
@@ -82,8 +83,9 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+/// use unskew_grammar::{Grammar, GrammarLimits};
+/// use unskew_grammars::GrammarConstraint;
 /// use unskew_trie::TokenTrie;
-/// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
 ///
 /// // value = "[" value* "]"
 /// let limits = GrammarLimits::default();
@@ -283,7 +285,9 @@ impl GrammarConstraint {
     /// ```
     /// use std::sync::Arc;
     /// use unskew_core::{TokenId, Vocabulary};
-    /// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
+    /// use unskew_grammar::GrammarLimits;
+    /// use unskew_grammars::GrammarConstraint;
+    /// use unskew_notation::{GrammarOptions, from_lark};
     /// use unskew_trie::TokenTrie;
     ///
     /// let text = r#"
@@ -292,7 +296,7 @@ impl GrammarConstraint {
     /// arg[capture="argument"]: /[0-9]+/
     /// "#;
     /// let limits = GrammarLimits::default();
-    /// let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits)?;
+    /// let grammar = from_lark(text, &GrammarOptions::default(), &limits)?;
     /// let mut bytes = Vocabulary::builder();
     /// (0..=255u8).for_each(|byte| _ = bytes.text(&[byte]));
     /// let trie = Arc::new(TokenTrie::new(bytes.build()?)?);
@@ -323,7 +327,7 @@ impl GrammarConstraint {
     }
 
     /// Whether a state depends on the text alone, and not on the tokens that spell it: no terminal is
-    /// [one token of a set](crate::GrammarBuilder::one_of).
+    /// [one token of a set](unskew_grammar::GrammarBuilder::one_of).
     pub fn is_of_text(&self) -> bool {
         !self.compiled.terminals.has_sets()
     }

@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// The tables of a [`GrammarConstraint`](crate::GrammarConstraint), which grow with its use. When they pass
-/// [`GrammarLimits::scratch_bytes`](crate::GrammarLimits::scratch_bytes), they are emptied, but for masks that were
-/// asked for since the tables were half full.
+/// [`GrammarLimits::scratch_bytes`](unskew_grammar::GrammarLimits::scratch_bytes), they are emptied, but for masks that
+/// were asked for since the tables were half full.
 pub struct GrammarScratch {
     /// Unique among scratches; a scratch gets another stamp when it is emptied.
     pub(super) stamp: u64,
@@ -50,7 +50,8 @@ pub(super) struct CachedMask {
     pub(super) union: MaskUnion,
     /// Whether it was asked for since the tables were half full.
     pub(super) is_young: bool,
-    /// Whether it takes more than [`GrammarLimits::mask_steps`](crate::GrammarLimits::mask_steps). No token is in it.
+    /// Whether it takes more than [`GrammarLimits::mask_steps`](unskew_grammar::GrammarLimits::mask_steps). No token is
+    /// in it.
     pub(super) is_beyond: bool,
 }
 

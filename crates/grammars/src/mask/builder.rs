@@ -15,6 +15,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use hashbrown::HashMap;
 use unskew_core::{TokenId, TokenMask};
+use unskew_grammar::kit::terminal::{ScanState, difference::Below};
 use unskew_trie::TokenTrie;
 
 use super::{
@@ -28,7 +29,6 @@ use crate::{
         hypotheses::Hypothesis,
         states::ParserState,
     },
-    terminal::{ScanState, difference::Below},
     trees::{
         nodes::{ENTRY, ParentKey, TreeNode},
         points::{Fused, OpenNode, Origin, Segment},

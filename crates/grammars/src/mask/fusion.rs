@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
+use unskew_grammar::kit::terminal::{ScanState, reading::Scan};
 
 use super::builder::MaskBuilder;
 use crate::{
     network::terminals::ScanTerminal,
     parser::states::{ParserState, Target},
-    terminal::{ScanState, reading::Scan},
     trees::{
         cache::LibraryId,
         fused::Next,

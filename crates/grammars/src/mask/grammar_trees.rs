@@ -4,14 +4,16 @@
 use std::sync::{Arc, OnceLock};
 
 use unskew_core::TokenId;
+use unskew_grammar::{
+    Difference,
+    kit::terminal::{ScanState, difference::Below, reading::Scan, remaining::Remaining},
+};
 
 use super::shared_fragments::GrammarNumber;
 use crate::{
-    Difference,
     ids::Id,
     network::terminals::ScanTerminal,
     parser::configurations::Compiled,
-    terminal::{ScanState, difference::Below, reading::Scan, remaining::Remaining},
     trees::{
         cache::LibraryId,
         key_tokens::{KeyTokens, marks},

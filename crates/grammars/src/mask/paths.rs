@@ -10,13 +10,13 @@
 use std::{cmp::Reverse, ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
+use unskew_grammar::kit::terminal::ScanState;
 use unskew_trie::ByteSet;
 
 use super::builder::{Buffers, MaskBuilder, ScratchNodes};
 use crate::{
     network::terminals::ScanTerminal,
     parser::states::{Edge, Followers, ParserState},
-    terminal::ScanState,
     trees::{
         nodes::{ENTRY, TreeNode},
         points::{Loop, OpenNode, Origin, Point, Segment},

@@ -18,19 +18,21 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{TokenId, Vocabulary};
+use unskew_grammar::{
+    Difference,
+    kit::terminal::{
+        ScanState,
+        remaining::{MANY, Remaining},
+    },
+};
 use unskew_trie::TokenTrie;
 
 use crate::{
-    Difference,
     ids::COUNTS,
     network::terminals::ScanTerminal,
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         hypotheses::Hypothesis,
-    },
-    terminal::{
-        ScanState,
-        remaining::{MANY, Remaining},
     },
     trees::key_tokens::{KeyTokens, Span, SparseTokens, holds_two, spans},
     unique::{key_effects::Hit, keys::KeySet},

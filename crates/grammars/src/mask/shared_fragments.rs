@@ -10,9 +10,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use unskew_grammar::Terminal;
+
 use super::grammar_trees::GrammarTrees;
 use crate::{
-    Terminal,
     ids::{Id, number},
     network::terminals::Scanner,
     parser::{

@@ -12,16 +12,13 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_grammar::{Expr, ExprId, Grammar, GrammarError, GrammarLimits, RuleId, Unordered};
 
 use super::{
     terminals::{Numbering, ScanTerminal},
     unordered::UnorderedGroup,
 };
-use crate::{
-    GrammarError, GrammarLimits,
-    grammar::data::{Expr, ExprId, Grammar, RuleId, Unordered},
-    ids::number,
-};
+use crate::ids::number;
 
 /// The symbol of an edge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

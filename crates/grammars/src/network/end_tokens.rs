@@ -15,17 +15,14 @@
 //! and the probability of an output is not the model's own.
 
 use hashbrown::HashSet;
+use unskew_grammar::{Grammar, GrammarError, RuleId, TerminalId};
 
 use super::{
     rules::{END, Position, Rules},
     terminals::{Numbering, ScanTerminal, Terminals},
     unordered::is_of_group,
 };
-use crate::{
-    GrammarError,
-    grammar::data::{Grammar, RuleId, TerminalId},
-    ids::{Id, Table},
-};
+use crate::ids::{Id, Table};
 
 /// Checks that nothing may follow the tokens of `terminals` that end the sequence. O(n) for n positions and edges,
 /// for each rule that names one.

@@ -3,6 +3,7 @@
 //! `list: "[" item ("," item)* "]"` ends with `]`, whatever an item is. Where outputs end by what the model writes
 //! behind them, only tokens with such a byte inside can hold an end: 700 of 128,000 for JSON.
 
+use unskew_grammar::RuleId;
 use unskew_trie::ByteSet;
 
 use super::{
@@ -10,10 +11,7 @@ use super::{
     terminals::{ScanTerminal, Terminals},
     unordered::is_of_group,
 };
-use crate::{
-    grammar::data::RuleId,
-    ids::{Id, Table},
-};
+use crate::ids::{Id, Table};
 
 pub(crate) fn last_bytes(rules: &Rules, terminals: &Terminals, start: RuleId) -> ByteSet {
     let may_end = may_end(rules, terminals);

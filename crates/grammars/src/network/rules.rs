@@ -4,20 +4,17 @@
 //! every position some text leads to the end of its rule: alternatives that have no text are left out, and so are
 //! rules that the start does not reach.
 
+use unskew_grammar::{
+    Expr, Grammar, GrammarError, GrammarLimits, RuleId, Terminal,
+    kit::{fixpoint::productive_and_nullable, no_text},
+};
+
 use super::{
     automaton::{Builder, RuleAutomaton, Symbol},
     terminals::{Numbering, ScanTerminal},
     unordered::{GroupId, UnorderedGroup, is_of_group},
 };
-use crate::{
-    GrammarError, GrammarLimits,
-    grammar::{
-        analysis::no_text,
-        data::{Expr, Grammar, RuleId, Terminal},
-        fixpoint::productive_and_nullable,
-    },
-    ids::{Id, Table, id, number},
-};
+use crate::ids::{Id, Table, id, number};
 
 id! {
     /// A state of the automaton of a rule, a position of a [group](crate::network::unordered), or a placeholder.

@@ -9,17 +9,18 @@ use std::{ops::Range, sync::Arc};
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Cuts, Dfa};
 use unskew_core::{TokenId, TokenMask};
+use unskew_grammar::{
+    Difference, Grammar, GrammarError, Terminal, TerminalId, TokenSet,
+    kit::terminal::{
+        ScanState,
+        reading::{Scan, first_bytes},
+        remaining::Remaining,
+    },
+};
 use unskew_trie::{ByteSet, TokenTrie};
 
-use crate::{
-    Difference, GrammarError,
-    grammar::{
-        data::{Grammar, Terminal, TerminalId},
-        token_set::{Resolved, TokenSet, written_tokens},
-    },
-    ids::{COUNTS, Id, Table, id},
-    terminal::{ScanState, reading::Scan, remaining::Remaining},
-};
+use super::token_sets::{Resolved, resolve, written_tokens};
+use crate::ids::{COUNTS, Id, Table, id};
 
 id! {
     /// A terminal as it is scanned: one of [`Terminals`], whose order is not that of the grammar.
@@ -159,7 +160,7 @@ impl Terminals {
                     scanners.push(match controls.get(&**name) {
                         Some(token) if trie.vocabulary().is_end_of_sequence(*token) => Scanner::End,
                         Some(token) => Scanner::Token(*token),
-                        None => match TokenSet::of_name(name).resolve(name, trie.vocabulary())? {
+                        None => match resolve(&TokenSet::of_name(name), name, trie.vocabulary())? {
                             Resolved::End => Scanner::End,
                             Resolved::Tokens(tokens) => Scanner::OneOf(Arc::new(tokens)),
                         },
@@ -167,7 +168,7 @@ impl Terminals {
                 }
                 Terminal::TokenBudget(_) => unreachable!("it is written out before"),
                 Terminal::Tokens(set) => {
-                    let resolved = set.resolve(grammar.terminal_name(terminal), trie.vocabulary())?;
+                    let resolved = resolve(set, grammar.terminal_name(terminal), trie.vocabulary())?;
                     scanners.push(match resolved {
                         Resolved::End => Scanner::End,
                         Resolved::Tokens(tokens) => Scanner::OneOf(Arc::new(tokens)),
@@ -443,17 +444,6 @@ impl Terminals {
             _ => false,
         }
     }
-}
-
-/// The first bytes of texts of `terminal`; more of them if it is a difference.
-pub(crate) fn first_bytes(terminal: &Terminal) -> ByteSet {
-    let mut first = ByteSet::default();
-    if let Terminal::Literal(text) = terminal {
-        first.insert(text[0]);
-    } else if let Some(scan) = Scan::of(terminal) {
-        scan.next_bytes(scan.start(), |byte| first.insert(byte));
-    }
-    first
 }
 
 /// By state: whether a text must end there.

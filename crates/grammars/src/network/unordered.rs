@@ -9,15 +9,10 @@
 //! is one number, and all that merges equal continuations merges these too.
 
 use smallvec::SmallVec;
+use unskew_grammar::{MemberChoice, MemberWay, RuleId, Unordered};
 
 use super::rules::Position;
-use crate::{
-    grammar::{
-        choices::{MemberChoice, MemberWay},
-        data::{RuleId, Unordered},
-    },
-    ids::{Id, Interner, Table, id, number},
-};
+use crate::ids::{Id, Interner, Table, id, number};
 
 /// Positions of groups have this bit.
 const GROUP: u32 = 1 << 31;

@@ -10,13 +10,10 @@
 use std::{borrow::Cow, collections::VecDeque, fmt, ops::RangeInclusive};
 
 use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError, StateId};
-use unskew_trie::{ByteSet, TokenTrie};
-
-use crate::{
-    GrammarError, GrammarLimits,
-    grammar::data::{Expr, Grammar, RuleId, Terminal, TerminalId},
-    terminal::reading::Scan,
+use unskew_grammar::{
+    Expr, Grammar, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId, kit::terminal::reading::Scan,
 };
+use unskew_trie::{ByteSet, TokenTrie};
 
 /// The characters of a grammar that the tokens of a vocabulary do not write. No output has them.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,6 +12,10 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::StateId;
 use unskew_core::TokenId;
+use unskew_grammar::{
+    RuleId,
+    kit::terminal::{ScanState, reading::Scan},
+};
 use unskew_trie::{ByteSet, SafeBytes};
 
 use super::{
@@ -20,13 +24,12 @@ use super::{
     tracking::Tracked,
 };
 use crate::{
-    grammar::data::RuleId,
     ids::{Id, Lists, Table, id, number},
     network::{
         rules::Rules,
+        safe::safe_bytes,
         terminals::{ScanTerminal, Scanner, Terminals},
     },
-    terminal::{ScanState, reading::Scan, safe::safe_bytes},
     tuning::Tuning,
 };
 

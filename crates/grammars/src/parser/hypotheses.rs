@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 
 use smallvec::SmallVec;
+use unskew_grammar::kit::terminal::ScanState;
 use unskew_trie::ByteSet;
 
 use super::{
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     ids::{Id, number},
     network::terminals::{ScanTerminal, Terminals},
-    terminal::ScanState,
     unique::keys::KeyPrefix,
 };
 

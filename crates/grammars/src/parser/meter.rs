@@ -14,7 +14,7 @@
 //! before, so that of two ranks one had a mask and the other had none. And to bound the size of states alone: of the
 //! grammar of palindromes over all letters each state has one item, and a mask creates half a million of them.
 //!
-//! [`GrammarLimits::mask_steps`]: crate::GrammarLimits::mask_steps
+//! [`GrammarLimits::mask_steps`]: unskew_grammar::GrammarLimits::mask_steps
 
 use super::states::ParserState;
 use crate::ids::Table;

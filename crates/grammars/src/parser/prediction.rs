@@ -9,13 +9,13 @@
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
+use unskew_grammar::RuleId;
 
 use super::{
     continuations::Continuation,
     states::{Edge, Followers, Item, Parser, ParserState, Target, inheriting},
 };
 use crate::{
-    grammar::data::RuleId,
     ids::{Id, Table, id, number},
     network::{
         rules::{END, Position, Rules},

@@ -20,14 +20,15 @@
 //! Ambiguity merges too: an item is left out if another item of the same position [covers](super::continuations) it.
 //! So the states of `s = s s | "a"` and of operators without levels do not grow with the text; they have O(n) items
 //! for Earley. Where nothing can be merged, as in palindromes, a step takes O(n) as there, and O(n^2) at worst;
-//! [`GrammarLimits::state_items`](crate::GrammarLimits::state_items) and
-//! [`GrammarLimits::mask_steps`](crate::GrammarLimits::mask_steps) bound that.
+//! [`GrammarLimits::state_items`](unskew_grammar::GrammarLimits::state_items) and
+//! [`GrammarLimits::mask_steps`](unskew_grammar::GrammarLimits::mask_steps) bound that.
 //!
 //! A parser that [tracks](Parser::tracking) keys also has the set of used keys in every item. A call passes the set
 //! to the callee and takes it back as the callee leaves it; the call of a scope begins with the empty set, and after
 //! it the parser continues with the set from before. Other parsers have the empty set everywhere.
 
 use hashbrown::HashMap;
+use unskew_grammar::RuleId;
 
 use super::{
     continuations::{Continuation, Continuations},
@@ -35,7 +36,6 @@ use super::{
     prediction::Work,
 };
 use crate::{
-    grammar::data::RuleId,
     ids::{Id, Lists, Table, id},
     network::{
         rules::{END, Placeholder, Position, Rules},

@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_grammar::kit::terminal::remaining::MANY;
 use unskew_trie::ByteSet;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
 };
 use crate::{
     network::terminals::ScanTerminal,
-    terminal::remaining::MANY,
     unique::{
         key_effects::{KeyEffects, KeyTables},
         keys::{KeyPrefix, KeySet, KeyTexts},

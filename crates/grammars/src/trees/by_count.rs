@@ -2,20 +2,20 @@
 //!
 //! A string of at most 500 characters has as many states as characters. After each of them, the tokens are those of
 //! an unbounded string that do not have too many characters, or that close it with enough of them. The
-//! [cost](crate::terminal::counted) of each token is computed once for a state of the automaton; then the tree for any
-//! bounds takes a few microseconds and no walk. Bounds between which no token has its cost have one tree.
+//! [cost](unskew_grammar::kit::terminal::counted) of each token is computed once for a state of the automaton; then the
+//! tree for any bounds takes a few microseconds and no walk. Bounds between which no token has its cost have one tree.
 //!
 //! Tried instead: the automaton of that many units, with a tree for each of its states. Each takes a walk over the
 //! vocabulary, a millisecond, and a text needs one of them every few characters.
 
 use unskew_automata::StateId;
 use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
+use unskew_grammar::kit::terminal::counted::{Bounds, Units};
 
 use super::{
     nodes::{Tokens, TreeNode},
     suffixes::Exit,
 };
-use crate::terminal::counted::{Bounds, Units};
 
 /// The tokens that continue from a state, by cost. The **last** ones are those after which no unit ends: they have a
 /// least cost too.

@@ -26,6 +26,7 @@ use hashbrown::{HashMap, hash_map};
 use smallvec::SmallVec;
 use unskew_automata::{Dfa, StateId};
 use unskew_core::TokenId;
+use unskew_grammar::kit::terminal::{ScanState, counted::UnitState};
 use unskew_trie::ByteSet;
 
 use super::{
@@ -36,10 +37,7 @@ use super::{
     library::NumberedDfa,
     nodes::{NodeKey, TreeNode},
 };
-use crate::{
-    ids::COUNTS,
-    terminal::{ScanState, counted::UnitState},
-};
+use crate::ids::COUNTS;
 
 /// The id of a node, a suffix group, an automaton or a grammar in a library. It is given once in the life of the
 /// library.
@@ -106,7 +104,7 @@ pub(crate) trait CacheEntry: Eq + Hash + Sized {
     fn each_held(&self, _value: &Self::Value, _each: &mut dyn FnMut(LibraryId, usize)) {}
 }
 
-/// An automaton: the bytes that [extend](crate::terminal::extending::extending) its texts.
+/// An automaton: the bytes that [extend](crate::network::extending::extending) its texts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ExtendingOf(pub(crate) LibraryId);
 
@@ -404,6 +402,7 @@ impl LibraryCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Id;
 
     fn list(len: u32) -> Arc<[TokenId]> {
         (0..len).map(TokenId).collect()

@@ -4,10 +4,9 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{MaskRef, TokenId};
-
-use crate::terminal::{
-    difference::Difference,
-    remaining::{MANY, Remaining},
+use unskew_grammar::{
+    Difference,
+    kit::terminal::remaining::{MANY, Remaining},
 };
 
 /// The tokens in which some key begins, and ends or reaches a prefix of few keys.

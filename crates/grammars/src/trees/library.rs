@@ -18,6 +18,10 @@ use std::{fmt, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
+use unskew_grammar::{
+    CountedUnits,
+    kit::terminal::{ScanState, counted::FREE},
+};
 use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
 
 use super::{
@@ -30,9 +34,8 @@ use super::{
     suffixes::{Entered, Exit, Exits},
 };
 use crate::{
-    CountedUnits,
     ids::{Id, number},
-    terminal::{ScanState, counted::FREE, extending::extending},
+    network::extending::extending,
     tuning::Tuning,
 };
 
@@ -51,8 +54,10 @@ use crate::{
 /// ```
 /// use std::sync::Arc;
 /// use unskew_core::Vocabulary;
+/// use unskew_grammar::GrammarLimits;
+/// use unskew_grammars::{GrammarConstraint, TreeLibrary};
+/// use unskew_notation::from_gbnf;
 /// use unskew_trie::TokenTrie;
-/// use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, TreeLibrary};
 ///
 /// let mut vocabulary = Vocabulary::builder();
 /// for text in ["a", "b", "ab", "\"", "a\""] {
@@ -62,7 +67,7 @@ use crate::{
 /// let library = Arc::new(TreeLibrary::new(trie, 64 << 20));
 ///
 /// let limits = GrammarLimits::default();
-/// let grammar = Grammar::from_gbnf(r#"root ::= "\"" [ab]+ "\"" "#, &limits)?;
+/// let grammar = from_gbnf(r#"root ::= "\"" [ab]+ "\"" "#, &limits)?;
 /// let constraint = GrammarConstraint::with_library(&grammar, &library, &limits)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

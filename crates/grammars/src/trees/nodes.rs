@@ -7,15 +7,15 @@
 
 use unskew_automata::{Dfa, StateId};
 use unskew_core::{MaskRef, TokenId};
+use unskew_grammar::{
+    CountedUnits,
+    kit::terminal::counted::{Bounds, FREE},
+};
 use unskew_trie::ByteSet;
 
 use super::{
     cache::LibraryId,
     suffixes::{Entered, Exits, SuffixGroup, SuffixNode, SuffixTrie},
-};
-use crate::{
-    CountedUnits,
-    terminal::counted::{Bounds, FREE},
 };
 
 /// The most tokens of a set that is a list: 512 tokens are written into a mask in less time than a mask of 128,000

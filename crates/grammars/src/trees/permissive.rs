@@ -11,7 +11,7 @@ use unskew_automata::{Dfa, StateId};
 use unskew_core::{TokenId, TokenMask, Vocabulary};
 
 use super::suffixes::Exit;
-use crate::{terminal::safe::reads_many, tuning::Tuning};
+use crate::{network::safe::reads_many, tuning::Tuning};
 
 /// The tokens of a vocabulary by their bytes.
 #[derive(Debug)]

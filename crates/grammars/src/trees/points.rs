@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use unskew_automata::Dfa;
+use unskew_grammar::kit::terminal::ScanState;
 
 use super::{
     cache::{LibraryId, hold_automaton, hold_node},
@@ -14,7 +15,7 @@ use super::{
     nodes::{Parent, TreeNode},
     suffixes::{SuffixGroup, SuffixNode},
 };
-use crate::{network::terminals::ScanTerminal, parser::states::ParserState, terminal::ScanState};
+use crate::{network::terminals::ScanTerminal, parser::states::ParserState};
 
 /// A node that is to be looked at.
 #[derive(Clone, Debug)]

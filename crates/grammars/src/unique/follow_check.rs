@@ -7,26 +7,25 @@
 //! 2008), so no way of keeping these sets helps. Hence a grammar is refused if a key may end before a byte that it
 //! may also read. Names in quotes never do, nor numbers before a comma.
 //!
-//! The bytes after a key are those [near](crate::grammar::near) it. All callers of a rule are taken together, so a rule
-//! may be refused because of the followers of another call.
+//! The bytes after a key are those [near](unskew_grammar::kit::near) it. All callers of a rule are taken together, so a
+//! rule may be refused because of the followers of another call.
 //!
 //! Tried instead: a limit on the number of sets by which the hypotheses of a text may differ. Beyond it a token is
 //! refused that is in the mask, or the mask would have to read every token; and by then a text of a dozen letters has
 //! taken seconds.
 
 use hashbrown::HashMap;
-use unskew_trie::ByteSet;
-
-use crate::{
-    GrammarError,
-    grammar::{
-        data::{Expr, Grammar, Terminal, TerminalId},
+use unskew_grammar::{
+    Expr, Grammar, GrammarError, Terminal, TerminalId,
+    kit::{
         fixpoint::productive_and_nullable,
         near::{Side, near},
+        terminal::reading::first_bytes,
     },
-    network::terminals::first_bytes,
-    terminal::extending::extending,
 };
+use unskew_trie::ByteSet;
+
+use crate::network::extending::extending;
 
 /// Checks that the byte after each key shows its end.
 ///
@@ -69,9 +68,9 @@ mod tests {
     use std::sync::Arc;
 
     use unskew_automata::{Dfa, Limits};
+    use unskew_grammar::{ExprId, GrammarBuilder, GrammarLimits};
 
     use super::*;
-    use crate::{ExprId, GrammarBuilder, GrammarLimits};
 
     /// The byte for which a grammar is refused, if it is. `body` builds its start rule from a terminal of keys of
     /// this pattern.

@@ -17,6 +17,7 @@
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_grammar::kit::terminal::remaining::MANY;
 use unskew_trie::TokenTrie;
 
 use super::{
@@ -26,7 +27,6 @@ use super::{
 use crate::{
     ids::{Id, Table, id},
     network::terminals::{ScanTerminal, Terminals},
-    terminal::remaining::MANY,
 };
 
 id! {

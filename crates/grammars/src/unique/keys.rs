@@ -1,6 +1,6 @@
 //! Keys: texts that must not repeat in a scope, as the names of an object or the items of an array without repetitions.
 //!
-//! A terminal whose texts are keys ([`Terminal::Distinct`](crate::Terminal::Distinct)) is read like any other
+//! A terminal whose texts are keys ([`Terminal::Distinct`](unskew_grammar::Terminal::Distinct)) is read like any other
 //! terminal, but a key that its scope has used is no longer one of its texts. That rule needs a memory, which no
 //! grammar and no automaton of useful size has. So there are two parsers:
 //!
@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use unskew_grammar::kit::terminal::ScanState;
 
 use super::persistent_map::{Map, PersistentMaps};
 use crate::{
     ids::{Id, Table, id},
     network::terminals::{ScanTerminal, Terminals},
-    terminal::ScanState,
 };
 
 id! {

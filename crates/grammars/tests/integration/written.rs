@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::from_gbnf;
 use unskew_trie::TokenTrie;
 
 fn trie(texts: &[&[u8]]) -> Arc<TokenTrie> {
@@ -14,7 +16,7 @@ fn trie(texts: &[&[u8]]) -> Arc<TokenTrie> {
 
 fn compile(gbnf: &str, trie: &Arc<TokenTrie>) -> Result<GrammarConstraint, GrammarError> {
     let limits = GrammarLimits::default();
-    GrammarConstraint::new(&Grammar::from_gbnf(gbnf, &limits)?, Arc::clone(trie), &limits)
+    GrammarConstraint::new(&from_gbnf(gbnf, &limits)?, Arc::clone(trie), &limits)
 }
 
 /// The texts of the allowed tokens after some text, which is read byte by byte or by whole tokens.

@@ -12,7 +12,7 @@
 //! `uniqueItems` is refused for them.
 
 use hashbrown::HashMap;
-use unskew_grammars::{ExprId, RuleId};
+use unskew_grammar::{ExprId, RuleId};
 
 use super::{distinct_items::EqualItems, emitter::Emitter};
 use crate::{

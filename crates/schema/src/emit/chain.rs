@@ -1,6 +1,6 @@
 //! The states of an object: the number of its members, and the witnesses found so far.
 
-use unskew_grammars::ExprId;
+use unskew_grammar::ExprId;
 
 use super::members::{MemberWay, WitnessSet};
 

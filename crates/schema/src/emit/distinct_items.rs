@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use unskew_grammars::ExprId;
+use unskew_grammar::ExprId;
 
 use super::{
     elements::{Form, Name},

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use unskew_automata::{Dfa, RegexError};
-use unskew_grammars::{ExprId, GrammarError, RuleId};
+use unskew_grammar::{ExprId, GrammarError, RuleId};
 
 use super::{emitter::Emitter, values::COPIED};
 use crate::{

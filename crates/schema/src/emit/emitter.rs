@@ -7,7 +7,7 @@ use std::{rc::Rc, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder, RuleId};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder, RuleId};
 
 use super::elements::Form;
 use crate::{

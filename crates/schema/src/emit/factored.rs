@@ -12,7 +12,7 @@
 //! has a limit, since each is read in every mask.
 
 use hashbrown::{HashMap, HashSet};
-use unskew_grammars::{ExprId, MemberChoice, MemberWay};
+use unskew_grammar::{ExprId, MemberChoice, MemberWay};
 
 use super::{
     chain::Chain,

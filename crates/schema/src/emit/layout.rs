@@ -1,6 +1,6 @@
 //! White space, separators and brackets: how the parts of a value are put together.
 
-use unskew_grammars::{ExprId, MemberChoice, RuleId};
+use unskew_grammar::{ExprId, MemberChoice, RuleId};
 
 use super::{elements::Form, emitter::Emitter};
 use crate::{SchemaError, Separators, Whitespace, text::standard};

@@ -1,6 +1,6 @@
 //! Members of objects: the ways to write one, and the witnesses that it then serves as.
 
-use unskew_grammars::{ExprId, RuleId};
+use unskew_grammar::{ExprId, RuleId};
 
 /// A set of the [witnesses](crate::normalize::shape::Witness) of a shape, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unskew_automata::Dfa;
-use unskew_grammars::{ExprId, RuleId};
+use unskew_grammar::{ExprId, RuleId};
 
 use super::{
     elements::{Form, Name},

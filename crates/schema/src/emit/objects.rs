@@ -6,7 +6,7 @@
 //! found so far. A member that could serve as a witness may also be read as an ordinary member; both readings end
 //! only when all witnesses are found.
 
-use unskew_grammars::{ExprId, RuleId};
+use unskew_grammar::{ExprId, RuleId};
 
 use super::{
     chain::{Chain, ChainState},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unskew_automata::Dfa;
-use unskew_grammars::{ExprId, GrammarError};
+use unskew_grammar::{ExprId, GrammarError};
 
 use super::{
     elements::{Form, Name},

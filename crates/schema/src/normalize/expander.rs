@@ -7,7 +7,7 @@ use std::{borrow::Borrow, collections::VecDeque, hash::Hash, rc::Rc};
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::RegexError;
 use unskew_core::Cancel;
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 
 use super::shape::{Atom, Choice, Conditions, FiniteValue, NameSet, Shape, Types};
 use crate::{

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use unskew_automata::RegexError;
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 
 use super::{
     expander::Expander,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 
 use super::{
     keywords::KeywordReader,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use unskew_automata::RegexError;
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 
 use super::{
     constants::FEWER_DIGITS,

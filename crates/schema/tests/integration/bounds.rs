@@ -6,7 +6,7 @@ use crate::common::{Bytes, Compiled};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unskew_core::{Constraint, TokenId, TokenMask};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{
     KeywordFate, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar,
 };

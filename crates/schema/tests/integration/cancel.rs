@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
 
 /// The limits, with no bound on work.

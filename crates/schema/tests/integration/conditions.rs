@@ -7,7 +7,8 @@ use crate::common::{Bytes, Compiled, judged};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{GrammarConstraint, GrammarError};
+use unskew_grammar::GrammarError;
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
 

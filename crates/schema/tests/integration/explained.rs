@@ -21,7 +21,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use serde_json::{Map, Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
 /// What the judge has found.

@@ -3,24 +3,25 @@
 
 use std::sync::Arc;
 
-use crate::{common::Bytes, random::schema};
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenMask};
-use unskew_grammars::{
-    Gbnf, GbnfOptions, Grammar, GrammarConstraint, GrammarError, GrammarLimits, LooseningKind,
-};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{Gbnf, GbnfOptions, LooseningKind, from_gbnf, to_gbnf};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions, Whitespace, grammar};
+
+use crate::{common::Bytes, random::schema};
 
 fn written(schema: &str, options: &SchemaOptions) -> (Grammar, Gbnf) {
     let grammar = grammar(schema, options, &SchemaLimits::default()).unwrap();
-    let gbnf = grammar.to_gbnf(&GbnfOptions::default()).unwrap();
+    let gbnf = to_gbnf(&grammar, &GbnfOptions::default()).unwrap();
     (grammar, gbnf)
 }
 
 /// Compares the masks along one output. Each of `choices` selects the next byte from the mask of the schema.
 fn along(bytes: &Bytes, grammar: &Grammar, gbnf: &Gbnf, choices: &[u8]) -> Result<(), String> {
     let limits = GrammarLimits::default();
-    let read = Grammar::from_gbnf(&gbnf.text, &limits).map_err(|error| error.to_string())?;
+    let read = from_gbnf(&gbnf.text, &limits).map_err(|error| error.to_string())?;
     let constraint = |grammar| GrammarConstraint::new(grammar, Arc::clone(bytes.trie()), &limits);
     let (left, right) = (constraint(grammar).unwrap(), constraint(&read).map_err(|error| error.to_string())?);
     let (mut left_scratch, mut right_scratch) = (left.scratch(), right.scratch());
@@ -71,7 +72,7 @@ proptest! {
         options.whitespace = Whitespace::Compact;
         options.order = if is_any { MemberOrder::Any } else { MemberOrder::Declared };
         let Ok(grammar) = grammar(&schema, &options, &SchemaLimits::default()) else { return Ok(()) };
-        let gbnf = match grammar.to_gbnf(&GbnfOptions::default()) {
+        let gbnf = match to_gbnf(&grammar, &GbnfOptions::default()) {
             Ok(gbnf) => gbnf,
             Err(GrammarError::Empty { .. }) => return Ok(()),
             Err(error) => return Err(TestCaseError::fail(format!("{schema}: {error}"))),
@@ -113,7 +114,7 @@ fn bounds_beyond_those_of_llama_cpp_hold() {
     let grammar = grammar(&schema, &options, &SchemaLimits::default()).unwrap();
     let mut gbnf_options = GbnfOptions::default();
     gbnf_options.max_bytes = 279_000;
-    let gbnf = grammar.to_gbnf(&gbnf_options).unwrap();
+    let gbnf = to_gbnf(&grammar, &gbnf_options).unwrap();
     let is_lost = gbnf.loosened.iter().any(|one| one.kind == LooseningKind::Exclusions);
     assert!(is_lost, "{} bytes, {:?}", gbnf.text.len(), gbnf.loosened);
 }

@@ -5,7 +5,7 @@ mod cases;
 
 use crate::common::{Bytes, judged};
 use cases::{ENFORCED, INSTANCES};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
 /// Instances that are valid and that outputs spell or order differently.

@@ -2,7 +2,7 @@
 //! draft refuses is an error, and every other schema has only values of the right kind.
 
 use serde_json::{Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, explain, grammar};
 
 const DRAFTS: [&str; 5] = [

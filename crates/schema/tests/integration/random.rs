@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::{Bytes, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{
     ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, ValueType, Whitespace, explain,
 };

@@ -4,7 +4,7 @@
 use crate::common::{Bytes, Compiled, judged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
 const INSTANCES: [&str; 12] = [

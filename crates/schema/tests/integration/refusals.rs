@@ -1,6 +1,6 @@
 //! Refusals in the words of the user: the pointer, the keywords with their values, and what to write.
 
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{Draft, SchemaLimits, SchemaOptions, explain, grammar, notes};
 
 use crate::common::Bytes;

@@ -1,7 +1,7 @@
 //! References between documents follow RFC 3986, and each document has its own draft.
 
 use crate::common::Bytes;
-use unskew_grammars::Fate;
+use unskew_grammar::Fate;
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, Whitespace, explain, grammar};
 
 fn registry() -> Registry {

@@ -11,7 +11,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use unskew_core::{Constraint, TokenId, Vocabulary};
-use unskew_grammars::{Fate, GrammarConstraint, GrammarError, TreeLibrary};
+use unskew_grammar::{Fate, GrammarError};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
 use unskew_schema::{Registry, SchemaError, SchemaLimits, SchemaOptions, explain};
 use unskew_trie::TokenTrie;
 

@@ -8,7 +8,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_core::Rng;
 use unskew_core::{TokenId, Vocabulary};
 use unskew_engine::{Compiler, Matcher, Spec, TokenSpace};
-use unskew_grammars::GrammarFormat;
+use unskew_notation::GrammarFormat;
 use unskew_vocab::Tokenizer;
 
 /// The tokens of the embedded model, which has a tokenizer.

@@ -3,7 +3,8 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarLimits, GrammarOptions};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_notation::{GrammarOptions, from_gbnf, from_lark};
 
 use super::oracle::Input;
 
@@ -63,8 +64,8 @@ impl Raw {
         let name = format!("{file}: {}", self.name);
         let limits = GrammarLimits::default();
         let grammar = match (&self.gbnf, &self.lark) {
-            (Some(text), None) => Grammar::from_gbnf(text, &limits),
-            (None, Some(text)) => Grammar::from_lark(text, &GrammarOptions::default(), &limits),
+            (Some(text), None) => from_gbnf(text, &limits),
+            (None, Some(text)) => from_lark(text, &GrammarOptions::default(), &limits),
             _ => panic!("{name}: either gbnf or lark"),
         };
         let read = |texts: &[String]| texts.iter().map(|text| inputs(text, &self.controls)).collect();

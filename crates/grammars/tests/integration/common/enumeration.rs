@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unskew_grammars::{Expr, ExprId, Grammar, RuleId, Terminal};
+use unskew_grammar::{Expr, ExprId, Grammar, RuleId, Terminal};
 
 use super::oracle::fits;
 
@@ -116,7 +116,6 @@ fn short_of(grammar: &Grammar, expr: ExprId, rules: &[Short], longest: usize) ->
             }
             all
         }
-        other => panic!("no words of {other:?}"),
     }
 }
 

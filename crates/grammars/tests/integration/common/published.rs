@@ -7,7 +7,8 @@ use std::{
 };
 
 use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions};
 
 /// The environment variable with the folder.
 pub(crate) const FOLDER: &str = "UNSKEW_PUBLISHED";
@@ -40,7 +41,7 @@ impl Suite {
         let mut options = GrammarOptions::default();
         options.start = self.start;
         let text = format!("{}\n{}", self.grammar, self.added);
-        Grammar::parse(&text, format, &options, limits).map_err(|error| error.to_string())
+        unskew_notation::parse(&text, format, &options, limits).map_err(|error| error.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
 use unskew_core::Vocabulary;
-use unskew_grammars::{ExprId, Grammar, GrammarBuilder, GrammarLimits, MemberChoice, MemberWay, RuleId};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder, GrammarLimits, MemberChoice, MemberWay, RuleId};
 
 /// The alphabet of their texts.
 pub(crate) const LETTERS: [u8; 3] = *b"abc";

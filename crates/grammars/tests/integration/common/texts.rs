@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use unskew_core::{Constraint, TokenId, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarFormat, GrammarOptions};
 use unskew_trie::TokenTrie;
 
 /// A trie of single bytes, each by its number.
@@ -47,7 +49,7 @@ pub(crate) fn check_from(
     let limits = GrammarLimits::default();
     let mut options = GrammarOptions::default();
     options.start = start.map(str::to_owned);
-    let read = Grammar::parse(grammar, format, &options, &limits)
+    let read = unskew_notation::parse(grammar, format, &options, &limits)
         .unwrap_or_else(|error| panic!("{grammar}\n{error}"));
     let constraint = GrammarConstraint::new(&read, bytes(), &limits).unwrap();
     let mut judge = judge(&constraint);

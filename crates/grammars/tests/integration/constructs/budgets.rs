@@ -14,9 +14,9 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, TreeLibrary,
-};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarFormat, GrammarOptions};
 use unskew_trie::TokenTrie;
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
@@ -141,7 +141,7 @@ fn outputs(
 }
 
 fn read(text: &str) -> Result<Grammar, GrammarError> {
-    Grammar::parse(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default())
+    unskew_notation::parse(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default())
 }
 
 /// Compares masks and ends after every prefix of an output. Returns how many outputs there are.
@@ -229,7 +229,7 @@ fn accepts(text: &str, format: GrammarFormat, tokens: &[&str], output: &[&str]) 
     tokens.iter().for_each(|token| _ = builder.text(token.as_bytes()));
     let trie = Arc::new(TokenTrie::new(builder.build().unwrap()).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = unskew_notation::parse(text, format, &GrammarOptions::default(), &limits).unwrap();
     let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     output.iter().all(|token| {

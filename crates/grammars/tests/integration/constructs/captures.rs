@@ -6,10 +6,9 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_core::Rng;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{
-    CaptureError, Expr, ExprId, Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions,
-    Terminal,
-};
+use unskew_grammar::{Expr, ExprId, Grammar, GrammarLimits, Terminal};
+use unskew_grammars::{CaptureError, GrammarConstraint};
+use unskew_notation::{GrammarFormat, GrammarOptions};
 use unskew_trie::TokenTrie;
 
 /// All bytes, some longer tokens, and a control token.
@@ -26,7 +25,7 @@ fn trie() -> Arc<TokenTrie> {
 }
 
 fn parse(text: &str, format: GrammarFormat) -> Grammar {
-    let made = Grammar::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default());
+    let made = unskew_notation::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default());
     made.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -343,8 +342,12 @@ fn compare(seed: u64, grammars: usize) -> usize {
             body(&mut random, 2),
             body(&mut random, 2),
         );
-        let made =
-            Grammar::parse(&text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default());
+        let made = unskew_notation::parse(
+            &text,
+            GrammarFormat::Lark,
+            &GrammarOptions::default(),
+            &GrammarLimits::default(),
+        );
         let Ok(grammar) = made else { continue };
         let Ok(constraint) = GrammarConstraint::new(&grammar, trie(), &GrammarLimits::default()) else {
             continue;
@@ -397,7 +400,7 @@ fn captures_of_competing_lazy_terminals_are_readings() {
     while grammars < 60 {
         let text = lazy_body(&mut random);
         let read = |marked: &str| {
-            let made = Grammar::parse(
+            let made = unskew_notation::parse(
                 &text.replace('@', marked),
                 GrammarFormat::Lark,
                 &GrammarOptions::default(),

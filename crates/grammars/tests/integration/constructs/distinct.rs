@@ -9,15 +9,14 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use crate::common::random::LETTERS;
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
-use unskew_grammars::{
-    ExprId, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarLimits, GrammarScratch,
-    GrammarState, RuleId, TreeLibrary, Tuning,
-};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId};
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState, TreeLibrary, Tuning};
 use unskew_trie::TokenTrie;
+
+use crate::common::random::LETTERS;
 
 /// An expression. Each has a text.
 #[derive(Clone, Debug)]

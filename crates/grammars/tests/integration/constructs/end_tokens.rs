@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::common::oracle::{Alphabet, Input, Oracle};
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenKind, TokenMask, Vocabulary, conformance::check_constraint};
-use unskew_grammars::{
-    ExprId, Fate, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits,
-    GrammarOptions, RuleId, TreeLibrary, explain,
-};
+use unskew_grammar::{ExprId, Fate, Grammar, GrammarBuilder, GrammarError, GrammarLimits, RuleId};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain};
 use unskew_trie::TokenTrie;
+
+use crate::common::oracle::{Alphabet, Input, Oracle};
 
 /// Letters, pairs of letters, a space, a control token, and two tokens that end the sequence.
 fn vocabulary() -> Arc<Vocabulary> {
@@ -31,7 +31,8 @@ fn compiled(grammar: &Grammar) -> Result<GrammarConstraint, GrammarError> {
 }
 
 fn lark(text: &str) -> Grammar {
-    Grammar::parse(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
+    unskew_notation::parse(text, GrammarFormat::Lark, &GrammarOptions::default(), &GrammarLimits::default())
+        .unwrap()
 }
 
 /// Every sequence of up to `len` tokens that `constraint` allows, each with a flag: whether it is accepted.

@@ -4,9 +4,9 @@ use std::{fmt::Write, sync::Arc};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use unskew_core::{Constraint, TokenMask, Vocabulary};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, Indenter, explain,
-};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarFormat, GrammarOptions, Indenter, explain, from_lark};
 use unskew_trie::TokenTrie;
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
@@ -24,7 +24,7 @@ fn limits() -> GrammarLimits {
 fn read(text: &str) -> Result<Grammar, GrammarError> {
     let mut indenter = Indenter::default();
     indenter.tab = TAB;
-    Grammar::from_lark(text, &GrammarOptions::default().with_indenter(indenter), &limits())
+    from_lark(text, &GrammarOptions::default().with_indenter(indenter), &limits())
 }
 
 fn check(text: &str, accepted: &[&str], rejected: &[&str]) {
@@ -330,7 +330,7 @@ proptest! {
             laid_out = laid_out.replace("\"x\"", "X") + "X: /x(?![y\\n])/\n";
         }
         let plain = Oracle::new(
-            &Grammar::from_lark(&plain, &GrammarOptions::default(), &GrammarLimits::default()).unwrap(),
+            &from_lark(&plain, &GrammarOptions::default(), &GrammarLimits::default()).unwrap(),
             &Alphabet::all(),
         );
         let expected = |text: &str| {

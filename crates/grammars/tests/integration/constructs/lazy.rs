@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use unskew_core::{Constraint, TokenMask};
+use unskew_grammar::{Fate, Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain, from_lark};
+use unskew_trie::TokenTrie;
+
 use crate::common::{
     lazy::{self, LazyGrammar, LazyOracle},
     oracle::{Alphabet, Oracle, bytes},
     random::vocabulary,
 };
-use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use unskew_core::{Constraint, TokenMask};
-use unskew_grammars::{
-    Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions,
-    TreeLibrary, explain,
-};
-use unskew_trie::TokenTrie;
 
 /// All texts of at most five letters.
 fn texts() -> Vec<Vec<u8>> {
@@ -27,7 +27,7 @@ fn texts() -> Vec<Vec<u8>> {
 }
 
 fn read(text: &str) -> Result<Grammar, GrammarError> {
-    Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
+    from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
 }
 
 /// Compares the engine with the oracle. Returns whether the grammar was accepted.
@@ -156,7 +156,7 @@ fn refusals_name_their_place() {
     }
     let mut limits = GrammarLimits::default();
     limits.positions = 20;
-    let error = Grammar::from_lark(&tool("/[0-9]+/"), &GrammarOptions::default(), &limits).unwrap_err();
+    let error = from_lark(&tool("/[0-9]+/"), &GrammarOptions::default(), &limits).unwrap_err();
     assert!(matches!(error, GrammarError::LazyTooCostly { limit: 20, .. }), "{error}");
     let extended = "start: HEAD \"x\"\nHEAD[lazy]: /a+/\n%extend HEAD: \"b\"";
     assert!(read(extended).unwrap_err().to_string().contains("`%extend` of a lazy terminal"));

@@ -3,7 +3,8 @@
 //! lazy one is open (llguidance's scanner takes the longest text), a lazy terminal may be empty, or the grammar is
 //! rejected here.
 
-use unskew_grammars::{Grammar, GrammarError, GrammarLimits, GrammarOptions};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_notation::{GrammarOptions, from_lark};
 
 use crate::common::oracle::{Alphabet, Oracle, bytes};
 
@@ -560,7 +561,7 @@ fn verdicts_beside_those_of_llguidance() {
     ];
     let mut differences = 0;
     for (text, verdicts) in cases {
-        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default());
+        let grammar = from_lark(text, &GrammarOptions::default(), &GrammarLimits::default());
         for (input, expected, theirs) in *verdicts {
             let found = match &grammar {
                 Err(GrammarError::Syntax(_)) => Refused,

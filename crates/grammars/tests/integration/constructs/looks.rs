@@ -7,7 +7,8 @@ use std::{
 };
 
 use proptest::{prelude::*, sample::select};
-use unskew_grammars::{Fate, Grammar, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, explain};
+use unskew_grammar::{Fate, Grammar, GrammarError, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain, from_lark};
 
 use crate::{
     common::oracle::{Alphabet, Oracle, bytes},
@@ -15,7 +16,7 @@ use crate::{
 };
 
 fn read(text: &str) -> Result<Grammar, GrammarError> {
-    Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
+    from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
 }
 
 /// Checks which texts the grammar accepts, by the oracle of plain grammars.
@@ -186,7 +187,7 @@ fn refusals_have_a_place_and_a_way_out() {
     let mut few = GrammarLimits::default();
     few.positions = 200;
     let text = "start: (A | \"b\" | \"c\")*\nA: /a(?!(b|c){3}a(b|c){8}a)/";
-    let error = Grammar::from_lark(text, &GrammarOptions::default(), &few).unwrap_err();
+    let error = from_lark(text, &GrammarOptions::default(), &few).unwrap_err();
     assert!(matches!(error, GrammarError::LooksTooCostly { limit: 200, .. }), "{error}");
 }
 

@@ -8,9 +8,8 @@ use rand_chacha::{
 };
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
-use unskew_grammars::{
-    ExprId, Grammar, GrammarBuilder, GrammarConstraint, GrammarError, GrammarLimits, TreeLibrary,
-};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
 use unskew_trie::TokenTrie;
 
 /// An expression, as the oracle reads it.

@@ -7,13 +7,13 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, GrammarOptions, explain};
+use unskew_grammar::{Fate, Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain, from_lark};
 
 use crate::common::enumeration::short;
 
 fn read(text: &str) -> Result<Grammar, String> {
-    Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default())
-        .map_err(|error| error.to_string())
+    from_lark(text, &GrammarOptions::default(), &GrammarLimits::default()).map_err(|error| error.to_string())
 }
 
 fn below(random: &mut ChaCha8Rng, end: usize) -> usize {

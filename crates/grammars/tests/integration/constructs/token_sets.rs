@@ -8,16 +8,15 @@ use rand_chacha::{
 };
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
-use unskew_grammars::{
-    Fate, Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions,
-    TreeLibrary, explain,
-};
+use unskew_grammar::{Fate, Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain};
 use unskew_trie::TokenTrie;
 
 use crate::common::enumeration::short;
 
 fn read(text: &str, format: GrammarFormat) -> Result<Grammar, GrammarError> {
-    Grammar::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default())
+    unskew_notation::parse(text, format, &GrammarOptions::default(), &GrammarLimits::default())
 }
 
 /// `a`, `b`, `ab`, `ba`, an unused id, the control tokens `<x>` and `<y>`, and `<end>`, which ends the sequence.

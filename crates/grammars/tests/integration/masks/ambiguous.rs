@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
-};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 const OPERATORS: &str = "start: start \"+\" start | start \"*\" start | \"n\" | \"(\" start \")\"";
@@ -24,7 +24,7 @@ fn constraint_within(lark: &str, limits: &GrammarLimits) -> GrammarConstraint {
         vocabulary.text(&[byte]);
     }
     let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
-    let grammar = Grammar::from_lark(lark, &GrammarOptions::default(), limits).unwrap();
+    let grammar = from_lark(lark, &GrammarOptions::default(), limits).unwrap();
     GrammarConstraint::new(&grammar, trie, limits).unwrap()
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary, Tuning};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, TreeLibrary, Tuning};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 /// Lists and sums as repetitions.
@@ -159,7 +161,7 @@ fn parts_change_no_mask() {
     let library = |tuning| Arc::new(TreeLibrary::with_tuning(Arc::clone(&trie), 64 << 20, tuning));
     let libraries = [library(Tuning::with_all_fragments()), library(Tuning::default())];
     for text in [LOOPS, OTHER, RECURSIVE] {
-        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
+        let grammar = from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let plain = GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits).unwrap();
         let expected = masks(&plain, &vocabulary, &TEXTS);
         // In reverse order the texts begin with other nestings.
@@ -183,7 +185,7 @@ fn a_library_keeps_parts_for_the_same_grammar_alone() {
     let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::with_all_fragments());
     let library = Arc::new(library);
     let size = |text: &str| {
-        let grammar = Grammar::from_lark(text, &GrammarOptions::default(), &limits).unwrap();
+        let grammar = from_lark(text, &GrammarOptions::default(), &limits).unwrap();
         let with = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
         masks(&with, &vocabulary, &TEXTS);
         library.stats().entries
@@ -200,7 +202,7 @@ fn what_a_nesting_left_serves_another() {
     let vocabulary = vocabulary();
     let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = from_lark(LOOPS, &GrammarOptions::default(), &limits).unwrap();
     let library = TreeLibrary::with_tuning(trie, 64 << 20, Tuning::with_all_fragments());
     let with = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut scratch = with.scratch();

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use unskew_core::{Constraint, TokenId, TokenMask, conformance};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState, TreeLibrary, Tuning};
+
 use crate::common::{
     corpus::{Case, cases},
     oracle::{Alphabet, Chart, Input, Oracle},
     vocabularies::{self, Subject},
 };
-use rand_chacha::ChaCha8Rng;
-use rand_core::{Rng, SeedableRng};
-use unskew_core::{Constraint, TokenId, TokenMask, conformance};
-use unskew_grammars::{GrammarConstraint, GrammarLimits, GrammarScratch, GrammarState, TreeLibrary, Tuning};
 
 /// Debug builds do part of the work.
 const DEBUG: bool = cfg!(debug_assertions);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::from_gbnf;
 use unskew_trie::TokenTrie;
 
 /// Reads `text` byte by byte in `scratches` fresh scratches, and returns the lengths after which the text may end.
@@ -14,7 +16,7 @@ fn ends(grammar: &str, text: &str, scratches: usize) -> Vec<Vec<usize>> {
     }
     let trie = Arc::new(TokenTrie::new(vocabulary.build().unwrap()).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_gbnf(grammar, &limits).unwrap();
+    let grammar = from_gbnf(grammar, &limits).unwrap();
     let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
     let mut all = Vec::new();
     for _ in 0..scratches {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, TreeLibrary};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 use super::random::check_along;
@@ -41,7 +43,7 @@ fn dense(start: &str, shapes: &[&str]) -> String {
 }
 
 fn read(lark: &str) -> Grammar {
-    Grammar::from_lark(lark, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
+    from_lark(lark, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
 /// The grammars that were reported: optional runs, two kinds of pairs, and emphasis as in Markdown (`a` for `*`).

@@ -9,12 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use unskew_core::{Constraint, TokenId};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::from_ebnf;
+
 use crate::common::{
     oracle::{Alphabet, Oracle, bytes},
     vocabularies,
 };
-use unskew_core::{Constraint, TokenId};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits};
 
 /// The rows of the tables: `(folder, id, whether its solution is in the language of its grammar)`.
 fn table(data: &Path) -> Vec<(PathBuf, String, bool)> {
@@ -42,7 +45,7 @@ fn solutions_are_members_as_the_tables_say() {
     for (folder, id, is_member) in table(&data) {
         let own = folder.join("grammars").join(format!("{id}.ebnf"));
         let file = if own.is_file() { own } else { folder.join("grammar.ebnf") };
-        let grammar = Grammar::from_ebnf(&fs::read_to_string(&file).unwrap(), &limits)
+        let grammar = from_ebnf(&fs::read_to_string(&file).unwrap(), &limits)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let solution = fs::read_to_string(folder.join("solutions").join(format!("{id}.txt"))).unwrap();
         let solution = solution.strip_suffix('\n').unwrap_or(&solution);

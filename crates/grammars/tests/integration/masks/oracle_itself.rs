@@ -1,13 +1,14 @@
 //! The oracle against a simpler computation: all short words of a grammar, enumerated by the definition.
 
+use proptest::prelude::*;
+use unskew_core::Vocabulary;
+use unskew_grammar::{Grammar, GrammarLimits};
+
 use crate::common::{
     enumeration::{Short, short},
     oracle::{Alphabet, Input, Oracle, bytes},
     random,
 };
-use proptest::prelude::*;
-use unskew_core::Vocabulary;
-use unskew_grammars::{Grammar, GrammarLimits};
 
 /// Every text of at most this length over the alphabet of random grammars.
 fn texts(longest: usize) -> Vec<Vec<u8>> {

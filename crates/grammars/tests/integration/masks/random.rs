@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, OnceLock};
 
+use proptest::prelude::*;
+use unskew_automata::{Dfa, Limits};
+use unskew_core::{Constraint, TextOrder, TokenId, TokenMask, Vocabulary, WithEnd, conformance};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState, TreeLibrary, Tuning};
+use unskew_notation::{GrammarOptions, from_lark};
+use unskew_trie::TokenTrie;
+
 use crate::common::{
     oracle::{Alphabet, Chart, Oracle},
     random::{self, vocabulary},
 };
-use proptest::prelude::*;
-use unskew_automata::{Dfa, Limits};
-use unskew_core::{Constraint, TextOrder, TokenId, TokenMask, Vocabulary, WithEnd, conformance};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState,
-    TreeLibrary, Tuning,
-};
-use unskew_trie::TokenTrie;
 
 struct Comparison<'a> {
     constraint: &'a GrammarConstraint,
@@ -183,7 +183,7 @@ proptest! {
         choices in prop::collection::vec(any::<u8>(), 25),
     ) {
         let limits = GrammarLimits::default();
-        let parsed = Grammar::from_lark(grammar, &GrammarOptions::default(), &limits).unwrap();
+        let parsed = from_lark(grammar, &GrammarOptions::default(), &limits).unwrap();
         prop_assert_eq!(check_along(&parsed, &choices), Ok(()), "\n{}", grammar);
     }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarState, TreeLibrary, Tuning,
-};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::{GrammarConstraint, GrammarState, TreeLibrary, Tuning};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 
 const LETTERS: &[u8] = b"abc()";
@@ -66,7 +66,7 @@ fn check(grammar: &str) -> Result<(), String> {
     let Setting { trie, libraries } = setting();
     let limits = GrammarLimits::default();
     // A grammar without any text is detected when it is compiled.
-    let Ok(parsed) = Grammar::from_lark(grammar, &GrammarOptions::default(), &limits) else { return Ok(()) };
+    let Ok(parsed) = from_lark(grammar, &GrammarOptions::default(), &limits) else { return Ok(()) };
     let compiled = GrammarConstraint::new(&parsed, Arc::clone(trie), &limits);
     let Ok(plain) = compiled else { return Ok(()) };
     let mut scratch = plain.scratch();

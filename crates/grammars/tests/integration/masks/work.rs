@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use unskew_automata::Dfa;
 use unskew_core::{Constraint, TokenMask};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarLimits, GrammarOptions, GrammarScratch, GrammarState, GrammarStats,
-    TreeLibrary,
-};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState, GrammarStats, TreeLibrary};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_vocab::Tokenizer;
 
 use crate::common::{
@@ -18,7 +17,7 @@ use crate::common::{
 
 fn constraint(lark: &str, subject: &Subject) -> GrammarConstraint {
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(lark, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = from_lark(lark, &GrammarOptions::default(), &limits).unwrap();
     GrammarConstraint::new(&grammar, subject.trie.clone(), &limits).unwrap()
 }
 
@@ -167,7 +166,7 @@ fn terminals_that_flow_into_each_other_are_read_without_places() {
     let subject = tiny();
     let library = TreeLibrary::new(subject.trie.clone(), 64 << 20);
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(FLOWING, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = from_lark(FLOWING, &GrammarOptions::default(), &limits).unwrap();
     let constraint = GrammarConstraint::with_library(&grammar, &Arc::new(library), &limits).unwrap();
     let mut sequence = Sequence::new(&constraint);
     for text in ["struct", " node", " next", " = 4.2 / ", "1.a // b", "\n / a b_1c ", ";\n", "struct"] {
@@ -270,7 +269,7 @@ NUMBER: /-?(0|[1-9][0-9]*)/
 fn names_beside_keywords_take_little_work() {
     let subject = tiny();
     let limits = GrammarLimits::default();
-    let grammar = Grammar::from_lark(NAMES, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = from_lark(NAMES, &GrammarOptions::default(), &limits).unwrap();
     let library = Arc::new(TreeLibrary::new(Arc::clone(&subject.trie), 64 << 20));
     let shared = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
     let alone = GrammarConstraint::new(&grammar, Arc::clone(&subject.trie), &limits).unwrap();

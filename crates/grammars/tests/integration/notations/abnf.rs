@@ -1,9 +1,10 @@
 //! Grammars in ABNF: each construct, and grammars of RFCs as published.
 
-use crate::common::texts::{check, check_from};
-use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, GrammarOptions, explain};
-
 use GrammarFormat::Abnf;
+use unskew_grammar::{Fate, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain};
+
+use crate::common::texts::{check, check_from};
 
 #[test]
 fn abnf_has_the_constructs_of_rfc_5234() {
@@ -68,7 +69,7 @@ fn start_rules_are_named_in_any_case() {
     check_from(Abnf, grammar, Some("BEE"), &["b"], &[("bx", 1)]);
     check_from(Abnf, grammar, Some("a"), &["bx"], &[("b", 1)]);
     let options = GrammarOptions::default().with_start("be");
-    let error = Grammar::parse(grammar, Abnf, &options, &GrammarLimits::default()).unwrap_err();
+    let error = unskew_notation::parse(grammar, Abnf, &options, &GrammarLimits::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "line 1, column 1: start rule `be` is not defined: `--start` (`start` in a spec) names another rule, such as `Bee`, `a`"

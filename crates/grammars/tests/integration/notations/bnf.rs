@@ -4,15 +4,16 @@
 use std::fmt::Write as _;
 
 use proptest::{prelude::*, sample::select};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain, from_ebnf};
 
 use crate::common::{
     enumeration::short,
     oracle::{Alphabet, Oracle, bytes},
 };
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 
 fn read(text: &str) -> Result<Grammar, String> {
-    Grammar::from_ebnf(text, &GrammarLimits::default()).map_err(|error| error.to_string())
+    from_ebnf(text, &GrammarLimits::default()).map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -271,7 +272,7 @@ proptest! {
         let limits = GrammarLimits::default();
         let options = GrammarOptions::default().with_start("top");
         let text = Notation::Gbnf.grammar(&parts);
-        let wanted = Grammar::parse(&text, GrammarFormat::Gbnf, &options, &limits).unwrap();
+        let wanted = unskew_notation::parse(&text, GrammarFormat::Gbnf, &options, &limits).unwrap();
         let wanted = short(&wanted, 5);
         for notation in [Notation::Classical, Notation::Sql, Notation::Iso, Notation::IsoWithoutCommas] {
             let text = notation.grammar(&parts);

@@ -2,17 +2,21 @@
 
 #![allow(clippy::print_stderr, reason = "a test that could not run says so")]
 
-use std::{collections::BTreeMap, fs, path::Path};
-
-use crate::common::oracle::{Alphabet, Oracle, bytes};
-use unskew_grammars::{Grammar, GrammarFormat, GrammarLimits, GrammarOptions};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use GrammarFormat::{Ebnf, Gbnf, Lark};
+use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarFormat, GrammarOptions, from_ebnf, from_lark};
+use unskew_trie::TokenTrie;
+
+use crate::common::oracle::{Alphabet, Oracle, bytes};
 
 /// Checks that `grammar` accepts the texts in `accepted` and rejects those in `rejected`.
 #[track_caller]
 fn check(format: GrammarFormat, grammar: &str, accepted: &[&str], rejected: &[&str]) {
-    let read = Grammar::parse(grammar, format, &GrammarOptions::default(), &GrammarLimits::default());
+    let read = unskew_notation::parse(grammar, format, &GrammarOptions::default(), &GrammarLimits::default());
     check_grammar(&read.unwrap_or_else(|error| panic!("{grammar}\n{error}")), grammar, accepted, rejected);
 }
 
@@ -221,8 +225,7 @@ fn what_is_ignored_stands_between_terminals() {
 #[test]
 fn ignored_text_can_be_bounded() {
     let grammar = "start: \"a\" \"b\"\n%ignore /[ \\t]/\n%ignore \"--\"";
-    let read =
-        |options: GrammarOptions| Grammar::from_lark(grammar, &options, &GrammarLimits::default()).unwrap();
+    let read = |options: GrammarOptions| from_lark(grammar, &options, &GrammarLimits::default()).unwrap();
     let check = |options: GrammarOptions, accepted: &[&str], rejected: &[&str]| {
         check_grammar(&read(options), grammar, accepted, rejected);
     };
@@ -240,7 +243,7 @@ fn ignored_text_can_be_bounded() {
     // A bound below the length of the shortest ignored text excludes all ignored text.
     let grammar = "start: \"a\" \"b\"\n%ignore \"--\"";
     let one = GrammarOptions::default().with_max_ignored_chars(1);
-    let read = Grammar::from_lark(grammar, &one, &GrammarLimits::default()).unwrap();
+    let read = from_lark(grammar, &one, &GrammarLimits::default()).unwrap();
     check_grammar(&read, grammar, &["ab"], &["a--b", "a-b"]);
 }
 
@@ -248,40 +251,8 @@ fn ignored_text_can_be_bounded() {
 fn another_rule_can_be_the_start() {
     let options = GrammarOptions::default().with_start("other");
     let text = "start: \"a\"\nother: \"b\"";
-    let grammar = Grammar::from_lark(text, &options, &GrammarLimits::default()).unwrap();
+    let grammar = from_lark(text, &options, &GrammarLimits::default()).unwrap();
     check_grammar(&grammar, text, &["b"], &["a"]);
-}
-
-#[test]
-fn rules_know_their_place() {
-    let grammar = Grammar::parse(
-        "root ::= a\n  a ::= \"é\" b\nb ::= a?",
-        Gbnf,
-        &GrammarOptions::default(),
-        &GrammarLimits::default(),
-    )
-    .unwrap();
-    let places: Vec<_> = grammar
-        .rules()
-        .map(|rule| (grammar.rule_name(rule), grammar.rule_location(rule).unwrap().to_string()))
-        .collect();
-    let expected = [("root", "line 1, column 1"), ("a", "line 2, column 3"), ("b", "line 3, column 1")];
-    assert_eq!(places, expected.map(|(name, place)| (name, place.to_owned())));
-}
-
-#[test]
-fn extensions_name_formats() {
-    for (extension, format) in [
-        ("gbnf", Some(Gbnf)),
-        ("EBNF", Some(Ebnf)),
-        ("lark", Some(Lark)),
-        ("Abnf", Some(GrammarFormat::Abnf)),
-        ("xgrammar", Some(GrammarFormat::Xgrammar)),
-        ("bnf", Some(Ebnf)),
-        ("txt", None),
-    ] {
-        assert_eq!(GrammarFormat::from_extension(extension), format);
-    }
 }
 
 /// Every grammar in the folder given by `UNSKEW_DATA`.
@@ -299,7 +270,7 @@ fn published_grammars_load() {
             let Some(format) = GrammarFormat::from_extension(extension) else { continue };
             let text = fs::read_to_string(&path).unwrap();
             let grammar =
-                Grammar::parse(&text, format, &GrammarOptions::default(), &GrammarLimits::default());
+                unskew_notation::parse(&text, format, &GrammarOptions::default(), &GrammarLimits::default());
             let grammar = grammar.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(grammar.rules().len() > 1, "{}", path.display());
             loaded += 1;
@@ -324,7 +295,7 @@ fn published_solutions_are_judged_alike() {
             let grammar =
                 if each { folder.join(format!("grammars/{id}.ebnf")) } else { folder.join("grammar.ebnf") };
             let grammar =
-                Grammar::from_ebnf(&fs::read_to_string(grammar).unwrap(), &GrammarLimits::default()).unwrap();
+                from_ebnf(&fs::read_to_string(grammar).unwrap(), &GrammarLimits::default()).unwrap();
             let solution = fs::read_to_string(folder.join(format!("solutions/{id}.txt"))).unwrap();
             let solution = solution.strip_suffix('\n').unwrap_or(&solution);
             let accepted = Oracle::new(&grammar, &Alphabet::all()).accepts(&bytes(solution));
@@ -333,4 +304,25 @@ fn published_solutions_are_judged_alike() {
         }
     }
     assert!(judged[&true] > 20 && judged[&false] > 5, "{judged:?}");
+}
+
+/// A terminal without texts is no error where others are there, and a grammar without texts is one when it is compiled.
+#[test]
+fn terminals_without_texts() {
+    let mut bytes = Vocabulary::builder();
+    (0..=255u8).for_each(|byte| _ = bytes.text(&[byte]));
+    let trie = Arc::new(TokenTrie::new(bytes.build().unwrap()).unwrap());
+    let compiled = |text: &str| {
+        let limits = GrammarLimits::default();
+        let grammar = from_lark(text, &GrammarOptions::default(), &limits).unwrap();
+        GrammarConstraint::new(&grammar, Arc::clone(&trie), &limits)
+    };
+    let made = compiled("start: A? b | \"x\"\nA: \"a\" & \"b\"\nb: A\nC: A").unwrap();
+    let mut mask = TokenMask::new(made.vocab_len());
+    made.fill_mask(&mut made.scratch(), &made.start(), mask.as_mut());
+    assert_eq!(mask.ids().collect::<Vec<_>>(), [TokenId(u32::from(b'x'))]);
+    for text in ["start: A\nA: \"a\" & \"b\"", "start: A\nA: /a[^\\x00-\\x{10ffff}]/"] {
+        let error = compiled(text).unwrap_err();
+        assert!(matches!(error, GrammarError::Empty { .. }), "{error}");
+    }
 }

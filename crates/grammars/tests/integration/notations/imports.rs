@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use unskew_grammars::{
-    Grammar, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver, explain, imported_files,
-};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, Resolve, Resolver, explain, from_lark, imported_files};
 
 use crate::common::enumeration::short;
 
@@ -40,7 +39,7 @@ fn options() -> GrammarOptions {
 }
 
 fn read(text: &str) -> Result<Grammar, String> {
-    Grammar::from_lark(text, &options(), &GrammarLimits::default()).map_err(|error| error.to_string())
+    from_lark(text, &options(), &GrammarLimits::default()).map_err(|error| error.to_string())
 }
 
 fn texts(text: &str, longest: usize) -> Vec<String> {
@@ -108,13 +107,11 @@ fn errors_name_the_file_and_the_place_in_it() {
         assert!(error.contains(message), "{text}\n{error}\n{message}");
     }
     // Without a resolver no file is read.
-    let alone =
-        Grammar::from_lark("start: a\n%import .x.a", &GrammarOptions::default(), &GrammarLimits::default());
+    let alone = from_lark("start: a\n%import .x.a", &GrammarOptions::default(), &GrammarLimits::default());
     assert!(alone.unwrap_err().to_string().contains("no files are read here"));
     let mut limits = GrammarLimits::default();
     limits.grammar_bytes = 60;
-    let error =
-        Grammar::from_lark("start: list\n%import .lists.list", &options(), &limits).unwrap_err().to_string();
+    let error = from_lark("start: list\n%import .lists.list", &options(), &limits).unwrap_err().to_string();
     assert!(error.contains("more than 60 bytes (GrammarLimits::grammar_bytes)"), "{error}");
 }
 

@@ -13,7 +13,9 @@
 use std::{fs, path::PathBuf};
 
 use serde::Deserialize;
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarOptions, from_lark};
 
 use crate::common::texts::{bytes, judge};
 
@@ -33,7 +35,7 @@ fn verdicts_are_those_of_lark() {
     let limits = GrammarLimits::default();
     let grammar = fs::read_to_string(folder.join("python.lark")).unwrap();
     let options = GrammarOptions::default().with_start("file_input");
-    let grammar = Grammar::from_lark(&grammar, &options, &limits).unwrap();
+    let grammar = from_lark(&grammar, &options, &limits).unwrap();
     let constraint = GrammarConstraint::new(&grammar, bytes(), &limits).unwrap();
     let mut judge = judge(&constraint);
     let mut wrong = vec![];

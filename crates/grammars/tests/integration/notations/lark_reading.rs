@@ -4,13 +4,15 @@
 
 use proptest::{prelude::*, sample::select};
 use unskew_automata::{Dfa, Limits};
+use unskew_grammar::{Grammar, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarOptions, from_lark};
 
 use crate::common::texts::{bytes, judge};
-use unskew_grammars::{Grammar, GrammarConstraint, GrammarLimits, GrammarOptions};
 
 fn read(text: &str) -> Result<Grammar, String> {
     let limits = GrammarLimits::default();
-    Grammar::from_lark(text, &GrammarOptions::default(), &limits).map_err(|error| error.to_string())
+    from_lark(text, &GrammarOptions::default(), &limits).map_err(|error| error.to_string())
 }
 
 #[track_caller]

@@ -1,7 +1,6 @@
 //! Grammars as text: each notation, its errors, and grammars in grammars.
 
 mod abnf;
-mod bad_grammars;
 mod bnf;
 mod formats;
 mod imports;

@@ -7,10 +7,9 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use unskew_core::{Constraint, TokenId, Vocabulary, conformance};
-use unskew_grammars::{
-    Fate, Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions, Resolve, Resolver,
-    explain,
-};
+use unskew_grammar::{Fate, Grammar, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarFormat, GrammarOptions, Resolve, Resolver, explain, from_lark};
 use unskew_trie::TokenTrie;
 
 use crate::common::enumeration::short;
@@ -38,7 +37,7 @@ fn options() -> GrammarOptions {
 }
 
 fn read(text: &str) -> Result<Grammar, String> {
-    Grammar::from_lark(text, &options(), &GrammarLimits::default()).map_err(|error| error.to_string())
+    from_lark(text, &options(), &GrammarLimits::default()).map_err(|error| error.to_string())
 }
 
 fn texts(text: &str, longest: usize) -> Vec<String> {
@@ -134,8 +133,7 @@ fn references_that_lead_nowhere_are_errors_with_their_place() {
         |levels: usize| format!("start: {}\"a\"{}", "%lark { start: ".repeat(levels), " }".repeat(levels));
     assert!(read(&deep(32)).is_ok());
     assert!(refusal(&deep(33)).ends_with("grammars nest deeper than 32 levels: flatten them"));
-    let alone =
-        Grammar::from_lark("start: %json true", &GrammarOptions::default(), &GrammarLimits::default());
+    let alone = from_lark("start: %json true", &GrammarOptions::default(), &GrammarLimits::default());
     assert!(alone.unwrap_err().to_string().contains("no JSON Schema is read here"));
 }
 

@@ -13,7 +13,8 @@
 
 use std::{fs, path::PathBuf, time::Instant};
 
-use unskew_grammars::{GrammarConstraint, GrammarLimits};
+use unskew_grammar::GrammarLimits;
+use unskew_grammars::GrammarConstraint;
 
 use crate::common::{
     published::{Case, FOLDER, Suite, suites},

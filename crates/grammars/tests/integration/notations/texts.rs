@@ -5,13 +5,13 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::common::texts::bytes;
 use proptest::{prelude::*, sample::select};
 use unskew_core::{Constraint, TokenId};
-use unskew_grammars::{
-    Grammar, GrammarConstraint, GrammarError, GrammarFormat, GrammarLimits, GrammarOptions, GrammarScratch,
-    GrammarState,
-};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::{GrammarConstraint, GrammarScratch, GrammarState};
+use unskew_notation::{GrammarFormat, GrammarOptions};
+
+use crate::common::texts::bytes;
 
 /// The length up to which texts are compared.
 const LENGTH: usize = 5;
@@ -289,7 +289,7 @@ fn compare(
 
 fn check(text: &str, format: GrammarFormat, wanted: &Texts) -> Result<(), String> {
     let limits = GrammarLimits::default();
-    let grammar = Grammar::parse(text, format, &GrammarOptions::default(), &limits)
+    let grammar = unskew_notation::parse(text, format, &GrammarOptions::default(), &limits)
         .map_err(|error| error.to_string())?;
     let constraint = match GrammarConstraint::new(&grammar, bytes(), &limits) {
         Ok(constraint) => constraint,

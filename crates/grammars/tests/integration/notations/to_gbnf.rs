@@ -5,23 +5,23 @@
 
 use std::sync::Arc;
 
-use crate::common::{enumeration::short, random};
 use proptest::prelude::*;
 use unskew_automata::{Dfa, Limits};
-use unskew_grammars::{
-    Gbnf, GbnfOptions, Grammar, GrammarError, GrammarLimits, GrammarOptions, LooseningKind,
-};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_notation::{Gbnf, GbnfOptions, GrammarOptions, LooseningKind, from_gbnf, from_lark, to_gbnf};
+
+use crate::common::{enumeration::short, random};
 
 fn of_lark(text: &str) -> Grammar {
-    Grammar::from_lark(text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
+    from_lark(text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap()
 }
 
 fn of_gbnf(text: &str) -> Grammar {
-    Grammar::from_gbnf(text, &GrammarLimits::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    from_gbnf(text, &GrammarLimits::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn written(grammar: &Grammar) -> Gbnf {
-    grammar.to_gbnf(&GbnfOptions::default()).unwrap()
+    to_gbnf(grammar, &GbnfOptions::default()).unwrap()
 }
 
 /// Asks for what llama.cpp demands of a text.
@@ -52,7 +52,7 @@ proptest! {
     fn random_grammars_keep_their_words(shape in random::grammar()) {
         let grammar = shape.build();
         let expected = short(&grammar, 6);
-        match grammar.to_gbnf(&GbnfOptions::default()) {
+        match to_gbnf(&grammar, &GbnfOptions::default()) {
             Ok(gbnf) => {
                 prop_assert!(gbnf.loosened.is_empty());
                 let read = check_form(&gbnf.text);
@@ -162,7 +162,7 @@ fn what_is_lost_is_listed() {
 fn tokens_are_written_as_llama_cpp_does() {
     let text = "root ::= <|im_start|> <[7]> !<[9]> \"a\"\n";
     assert_eq!(written(&of_gbnf(text)).text, text);
-    let error = of_gbnf("root ::= <[^1,2]>").to_gbnf(&GbnfOptions::default()).unwrap_err();
+    let error = to_gbnf(&of_gbnf("root ::= <[^1,2]>"), &GbnfOptions::default()).unwrap_err();
     assert!(error.to_string().contains("cannot be written in GBNF: it is all tokens but several"), "{error}");
 }
 
@@ -171,11 +171,11 @@ fn what_is_no_text_or_too_long_is_an_error() {
     let mut builder = Grammar::builder(&GrammarLimits::default());
     let (start, body) = (builder.rule("start"), builder.literal(b"\xff"));
     builder.define(start, body);
-    let error = builder.build(start).unwrap().to_gbnf(&GbnfOptions::default()).unwrap_err();
+    let error = to_gbnf(&builder.build(start).unwrap(), &GbnfOptions::default()).unwrap_err();
     assert!(error.to_string().contains("is not text in UTF-8"), "{error}");
     let mut options = GbnfOptions::default();
     options.max_bytes = 20;
-    let error = of_lark("start: \"a long text that takes more\"").to_gbnf(&options).unwrap_err();
+    let error = to_gbnf(&of_lark("start: \"a long text that takes more\""), &options).unwrap_err();
     assert!(matches!(error, GrammarError::GbnfTooLarge { limit: 20, .. }), "{error}");
 }
 
@@ -217,5 +217,5 @@ fn depth_is_no_recursion() {
     builder.define(start, inner);
     let mut options = GbnfOptions::default();
     options.max_bytes = 10 << 20;
-    assert!(builder.build(start).unwrap().to_gbnf(&options).unwrap().loosened.is_empty());
+    assert!(to_gbnf(&builder.build(start).unwrap(), &options).unwrap().loosened.is_empty());
 }

@@ -1,8 +1,10 @@
 //! The W3C's notation as published: the productions of Turtle and the terminals of SPARQL 1.1, in which a
 //! backslash is an ordinary character. Expected results were determined by hand.
 
+use unskew_grammar::{Fate, Grammar, GrammarLimits};
+use unskew_notation::{GrammarFormat, GrammarOptions, explain, from_ebnf};
+
 use crate::common::oracle::{Alphabet, Oracle, bytes};
-use unskew_grammars::{Fate, Grammar, GrammarFormat, GrammarLimits, GrammarOptions, explain};
 
 /// W3C, "SPARQL 1.1 Query Language", section 19.8: the productions 139 to 173.
 const SPARQL: &str = r##"
@@ -105,7 +107,7 @@ const TURTLE: &str = r##"
 "##;
 
 fn read(text: &str) -> Result<Grammar, String> {
-    Grammar::from_ebnf(text, &GrammarLimits::default()).map_err(|error| error.to_string())
+    from_ebnf(text, &GrammarLimits::default()).map_err(|error| error.to_string())
 }
 
 #[track_caller]

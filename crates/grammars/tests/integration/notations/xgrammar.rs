@@ -3,15 +3,16 @@
 //! The accepted and rejected texts of grammars without tokens were also given to XGrammar 0.2.8, with the same answers,
 //! except where a comment says otherwise.
 
-use crate::common::texts::{check, check_from};
 use std::sync::Arc;
-use unskew_core::{Constraint, TokenId, Vocabulary};
-use unskew_grammars::{
-    Fate, Grammar, GrammarConstraint, GrammarFormat, GrammarLimits, GrammarOptions, explain,
-};
-use unskew_trie::TokenTrie;
 
 use GrammarFormat::Xgrammar;
+use unskew_core::{Constraint, TokenId, Vocabulary};
+use unskew_grammar::{Fate, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
+use unskew_notation::{GrammarFormat, GrammarOptions, explain};
+use unskew_trie::TokenTrie;
+
+use crate::common::texts::{check, check_from};
 
 #[test]
 fn rules_names_and_comments() {
@@ -202,7 +203,7 @@ fn reads(grammar: &str, tokens: &[u32]) -> (usize, bool) {
     builder.end_of_sequence(end);
     let trie = Arc::new(TokenTrie::new(Arc::new(builder.build().unwrap())).unwrap());
     let limits = GrammarLimits::default();
-    let grammar = Grammar::parse(grammar, Xgrammar, &GrammarOptions::default(), &limits).unwrap();
+    let grammar = unskew_notation::parse(grammar, Xgrammar, &GrammarOptions::default(), &limits).unwrap();
     let constraint = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
     let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
     let next = |token: &&u32| constraint.advance(&mut scratch, &mut state, TokenId(**token)).is_ok();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, Vocabulary};
-use unskew_grammars::{GrammarConstraint, GrammarError, GrammarLimits};
+use unskew_grammar::{GrammarError, GrammarLimits};
+use unskew_grammars::GrammarConstraint;
 use unskew_schema::{SchemaError, SchemaLimits, SchemaOptions, Whitespace, grammar};
 use unskew_trie::TokenTrie;
 
