@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Cancel, Constraint, OutputEnd, Sampler, TokenId};
+use unskew_core::{Cancel, Constraint, OutputEnd, Sampler, TokenId};
 use unskew_endpoint::{
     DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint,
     TextRejection, TextTask, TextWeights,
@@ -21,7 +21,7 @@ use unskew_samplers::SampleError;
 use unskew_vocab::Tokenizer;
 
 use super::{
-    AnyModel, AnyModelError, Method,
+    AnyModel, AnyModelError, Ended, Method,
     engine::{AnySampleError, AnySampler, Drawn, Engine},
     error::{Error, Result},
     method::{Rejecting, TRIES},
@@ -76,7 +76,7 @@ pub(super) fn connect(
 /// A request for whole outputs.
 pub(crate) struct Whole<'a> {
     pub(crate) spec: &'a Spec,
-    pub(crate) constraint: AnyConstraint,
+    pub(crate) constraint: Ended,
     /// Whether nothing is forbidden.
     pub(crate) is_unconstrained: bool,
     pub(crate) tokens: Arc<TokenSpace>,
@@ -245,10 +245,10 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
 }
 
 /// [`TextRejection`] among the samplers.
-struct Rejected(TextRejection<AnyConstraint>);
+struct Rejected(TextRejection<Ended>);
 
 /// [`TextWeights`] among the samplers.
-struct Weights(TextWeights<AnyConstraint>);
+struct Weights(TextWeights<Ended>);
 
 macro_rules! whole_outputs {
     ($($sampler:ident),*) => {

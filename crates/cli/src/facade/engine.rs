@@ -1,12 +1,11 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Constraint, Draw, Sampler, WithEnd};
-
+use unskew_core::{Constraint, Draw, Sampler};
 use unskew_engine::TokenSpace;
-use unskew_grammars::{CountConfig, CountModel, GrammarConstraint};
+use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
     Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig,
     StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
@@ -17,7 +16,7 @@ use unskew_samplers::{
 };
 
 use super::{
-    AnyModel, AnyModelError,
+    AnyModel, AnyModelError, Ended,
     drafts::{Counts, Draft, Drafted},
     error::{Error, Result},
     method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
@@ -107,7 +106,7 @@ impl<S: Sampler<Error = AnySampleError>> AnySampler for OneByOne<S> {
 
 /// A sampler of populations, which gives all outputs of each.
 struct Populations {
-    smc: Smc<WarpedModel, AnyConstraint>,
+    smc: Smc<WarpedModel, Ended>,
     /// Those of the last population that are not handed over.
     left: VecDeque<Draw>,
     /// The sum of the weights of all outputs, and the particles of all populations.
@@ -141,7 +140,7 @@ impl AnySampler for Populations {
 
 /// A search, which finds all of its outputs at once.
 struct Search {
-    beam: OneByOne<Beam<WarpedModel, AnyConstraint>>,
+    beam: OneByOne<Beam<WarpedModel, Ended>>,
     /// The outputs that are not handed over, the best first; none before the search.
     found: Option<VecDeque<Draw>>,
     repeats_best: bool,
@@ -206,7 +205,7 @@ pub(crate) fn engine(
     method: &Method,
     outputs: u64,
     truncate: Option<Truncate>,
-    task: Task<WarpedModel, AnyConstraint>,
+    task: Task<WarpedModel, Ended>,
 ) -> Engine {
     match *method {
         Method::Masked => match truncate {
@@ -309,7 +308,7 @@ pub(crate) struct Target<'a> {
 pub(crate) fn drafting(
     method: &Method,
     draft: &Draft,
-    task: Task<WarpedModel, AnyConstraint>,
+    task: Task<WarpedModel, Ended>,
     target: Target<'_>,
 ) -> Result<Engine> {
     let config = speculation(method);
@@ -317,7 +316,11 @@ pub(crate) fn drafting(
         Draft::Ngram => {
             drafted(method, target.outputs, task, ProposerDraft::new(PromptLookup::default()), config)
         }
-        Draft::Counts => Err(counts_need_a_grammar()),
+        // Each counts for itself, from its first output on.
+        Draft::Counts => {
+            let counts = Counts(CountModel::new(CountConfig::default()));
+            drafted(method, target.outputs, task, ProposerDraft::new(counts), config)
+        }
         Draft::Model(model) => {
             check_vocabularies(target.tokens.vocabulary(), model.tokens().vocabulary())?;
             let draft = warped(model.any_model().clone(), target.temperature, target.truncate)?;
@@ -332,27 +335,13 @@ pub(crate) fn counts_need_a_grammar() -> Error {
     )
 }
 
-/// The sampler of a method over counts by place in a grammar. Each counts for itself, from its first output on.
-pub(crate) fn counting(
+fn drafted(
     method: &Method,
     outputs: u64,
-    task: Task<WarpedModel, WithEnd<Arc<GrammarConstraint>>>,
-) -> Result<Engine> {
-    let counts = Counts(CountModel::new(CountConfig::default()));
-    drafted(method, outputs, task, ProposerDraft::new(counts), speculation(method))
-}
-
-fn drafted<C, D>(
-    method: &Method,
-    outputs: u64,
-    task: Task<WarpedModel, C>,
-    draft: D,
+    task: Task<WarpedModel, Ended>,
+    draft: impl Drafter<Ended> + Send + 'static,
     config: SpeculationConfig,
-) -> Result<Engine>
-where
-    C: Constraint + 'static,
-    D: Drafter<C> + Send + 'static,
-{
+) -> Result<Engine> {
     Ok(match method {
         Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {
             Box::new(Sampling::speculative(task, exact(method, outputs), draft, config)?)

@@ -155,7 +155,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// ```
 pub trait Constraint: Send + Sync {
     /// The position of one sequence. Cloning it forks the sequence.
-    type State: Clone + Send + 'static;
+    type State: Clone + Send + Sync + 'static;
     /// Caches and buffers: they never change an answer. One scratch per thread is enough.
     type Scratch: Send + 'static;
 
@@ -309,106 +309,107 @@ pub trait Constraint: Send + Sync {
 
 /// A pointer to a constraint behaves as the constraint does.
 macro_rules! delegate {
-    ($pointer:ty) => {
-        impl<C: Constraint + ?Sized> Constraint for $pointer {
-            type State = C::State;
-            type Scratch = C::Scratch;
+    ([$($generic:ident)?] $pointer:ty, $of:ty, $self:ident => $constraint:expr) => {
+        impl $(<$generic: Constraint + ?Sized>)? Constraint for $pointer {
+            type State = <$of as Constraint>::State;
+            type Scratch = <$of as Constraint>::Scratch;
 
-            fn vocab_len(&self) -> usize {
-                (**self).vocab_len()
+            fn vocab_len(&$self) -> usize {
+                $constraint.vocab_len()
             }
 
-            fn start(&self) -> C::State {
-                (**self).start()
+            fn start(&$self) -> Self::State {
+                $constraint.start()
             }
 
-            fn scratch(&self) -> C::Scratch {
-                (**self).scratch()
+            fn scratch(&$self) -> Self::Scratch {
+                $constraint.scratch()
             }
 
             fn advance(
-                &self,
-                scratch: &mut C::Scratch,
-                state: &mut C::State,
+                &$self,
+                scratch: &mut Self::Scratch,
+                state: &mut Self::State,
                 token: TokenId,
             ) -> Result<(), Rejected> {
-                (**self).advance(scratch, state, token)
+                $constraint.advance(scratch, state, token)
             }
 
-            fn is_accepting(&self, state: &C::State) -> bool {
-                (**self).is_accepting(state)
+            fn is_accepting(&$self, state: &Self::State) -> bool {
+                $constraint.is_accepting(state)
             }
 
-            fn fill_mask(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) {
-                (**self).fill_mask(scratch, state, mask);
+            fn fill_mask(&$self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) {
+                $constraint.fill_mask(scratch, state, mask);
             }
 
-            fn beyond(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<&'static str> {
-                (**self).beyond(scratch, state)
+            fn beyond(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<&'static str> {
+                $constraint.beyond(scratch, state)
             }
 
-            fn ready_mask<'a>(&'a self, scratch: &'a C::Scratch, state: &C::State) -> Option<MaskRef<'a>> {
-                (**self).ready_mask(scratch, state)
+            fn ready_mask<'a>(&'a $self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
+                $constraint.ready_mask(scratch, state)
             }
 
-            fn allows(&self, scratch: &mut C::Scratch, state: &C::State, token: TokenId) -> bool {
-                (**self).allows(scratch, state, token)
+            fn allows(&$self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
+                $constraint.allows(scratch, state, token)
             }
 
-            fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
-                (**self).forced(scratch, state)
+            fn forced(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
+                $constraint.forced(scratch, state)
             }
 
-            fn state_key(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<u64> {
-                (**self).state_key(scratch, state)
+            fn state_key(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
+                $constraint.state_key(scratch, state)
             }
 
             fn verify(
-                &self,
-                scratch: &mut C::Scratch,
-                states: &mut dyn Iterator<Item = &C::State>,
+                &$self,
+                scratch: &mut Self::Scratch,
+                states: &mut dyn Iterator<Item = &Self::State>,
                 each: usize,
                 candidates: &[TokenId],
                 valid: &mut [bool],
             ) {
-                (**self).verify(scratch, states, each, candidates, valid);
+                $constraint.verify(scratch, states, each, candidates, valid);
             }
 
             fn fill_masks(
-                &self,
-                scratch: &mut C::Scratch,
-                states: &mut dyn Iterator<Item = &C::State>,
+                &$self,
+                scratch: &mut Self::Scratch,
+                states: &mut dyn Iterator<Item = &Self::State>,
                 masks: &mut MaskBatch,
             ) {
-                (**self).fill_masks(scratch, states, masks);
+                $constraint.fill_masks(scratch, states, masks);
             }
 
-            fn reach(&self, scratch: &mut C::Scratch, state: &C::State, text: &[u8]) -> Option<Reach> {
-                (**self).reach(scratch, state, text)
+            fn reach(&$self, scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach> {
+                $constraint.reach(scratch, state, text)
             }
 
-            fn may_end_with(&self, byte: u8) -> bool {
-                (**self).may_end_with(byte)
+            fn may_end_with(&$self, byte: u8) -> bool {
+                $constraint.may_end_with(byte)
             }
 
-            fn end(&self) -> OutputEnd {
-                (**self).end()
+            fn end(&$self) -> OutputEnd {
+                $constraint.end()
             }
 
-            fn is_over(&self, scratch: &mut C::Scratch, state: &C::State) -> bool {
-                (**self).is_over(scratch, state)
+            fn is_over(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> bool {
+                $constraint.is_over(scratch, state)
             }
 
-            fn fill_ends(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) -> bool {
-                (**self).fill_ends(scratch, state, mask)
+            fn fill_ends(&$self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) -> bool {
+                $constraint.fill_ends(scratch, state, mask)
             }
 
-            fn tail<'a>(&self, state: &'a C::State) -> Option<&'a [TokenId]> {
-                (**self).tail(state)
+            fn tail<'a>(&$self, state: &'a Self::State) -> Option<&'a [TokenId]> {
+                $constraint.tail(state)
             }
         }
     };
 }
 
-delegate!(&C);
-delegate!(Arc<C>);
+delegate!([C] &C, C, self => (**self));
+delegate!([C] Arc<C>, C, self => (**self));
+delegate!([] AnyConstraint, erased::Erased, self => self.0);
