@@ -42,7 +42,7 @@ fn draw(
     for _ in 0..outputs {
         passes += sampler.draw(&mut rng).expect("rows that are distributions").cost.passes;
     }
-    (*sampler.scheduler().speculation(), passes)
+    (*sampler.machine().speculation(), passes)
 }
 
 pub(super) fn report(outputs: u32) -> String {

@@ -1,13 +1,11 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
-use std::collections::VecDeque;
-
 use rand_core::Rng;
-use unskew_core::{Constraint, Draw, Sampler};
+use unskew_core::Draw;
 use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig,
+    Asap, Awrs, Beam, Cut, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc,
     StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
         Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
@@ -56,8 +54,8 @@ pub(crate) trait AnySampler {
         None
     }
 
-    /// Lets a search give its best output each time.
-    fn repeat_best(&mut self) {}
+    /// Drops the draws under way, so that a search begins anew.
+    fn give_up(&mut self) {}
 }
 
 /// The memory of the values that one sampler learns, in bytes.
@@ -66,104 +64,26 @@ const VALUES_BYTES: usize = 16 << 20;
 /// The name that the prefixes are saved under.
 const NAME: &str = "unskew generate";
 
-macro_rules! rollouts {
-    ($($policy:ident),*) => {
-        $(impl<C: Constraint> AnySampler for Sampling<WarpedModel, C, $policy> {
-            fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-                let draw = self.draw_next(left, rng)?;
-                Some(draw.map(|draw| {
-                    let stats = self.scheduler().take_speculation();
-                    (draw, stats.as_ref().map(Drafted::new))
-                }))
-            }
-
-            fn log_mass(&mut self) -> Option<f64> {
-                self.scheduler().log_mass()
-            }
-
-            fn save(&mut self) -> Option<Vec<u8>> {
-                Some(Sampling::save(self, NAME))
-            }
-
-            fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
-                Some(Sampling::load(self, NAME, bytes))
-            }
-        })*
-    };
-}
-
-rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Imh, Greedy, Twisted);
-
-/// A sampler whose draws are not under way together.
-struct OneByOne<S>(S);
-
-impl<S: Sampler<Error = AnySampleError>> AnySampler for OneByOne<S> {
+impl<D: Drawing> AnySampler for Sampling<WarpedModel, D> {
     fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        *left = left.checked_sub(1)?;
-        Some(self.0.draw(rng).map(|draw| (draw, None)))
-    }
-}
-
-/// A sampler of populations, which gives all outputs of each.
-struct Populations {
-    smc: Smc<WarpedModel, Ended>,
-    /// Those of the last population that are not handed over.
-    left: VecDeque<Draw>,
-    /// The sum of the weights of all outputs, and the particles of all populations.
-    weights: f64,
-    particles: u64,
-}
-
-impl AnySampler for Populations {
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        *left = left.checked_sub(1)?;
-        if self.left.is_empty() {
-            match self.smc.population(rng) {
-                Ok(draws) => self.left = draws.into(),
-                Err(error) => return Some(Err(error)),
-            }
-            for draw in &self.left {
-                self.weights += draw.log_weight.exp();
-                self.particles += draw.cost.proposals;
-            }
-        }
-        self.left.pop_front().map(|draw| Ok((draw, None)))
+        let draw = self.draw_next(left, rng)?;
+        Some(draw.map(|draw| (draw, self.machine().take_speculation().as_ref().map(Drafted::new))))
     }
 
-    /// Also of the outputs that are not handed over.
+    fn give_up(&mut self) {
+        self.machine().give_up();
+    }
+
     fn log_mass(&mut self) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 particles")]
-        let mean = self.weights / self.particles as f64;
-        (self.particles > 0).then(|| mean.ln().min(0.0))
-    }
-}
-
-/// A search, which finds all of its outputs at once.
-struct Search {
-    beam: OneByOne<Beam<WarpedModel, Ended>>,
-    /// The outputs that are not handed over, the best first; none before the search.
-    found: Option<VecDeque<Draw>>,
-    repeats_best: bool,
-}
-
-impl AnySampler for Search {
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        if self.repeats_best {
-            return self.beam.next(left, rng);
-        }
-        *left = left.checked_sub(1)?;
-        let found = match &mut self.found {
-            Some(found) => found,
-            None => match self.beam.0.search() {
-                Ok(found) => self.found.insert(found.into()),
-                Err(error) => return Some(Err(error)),
-            },
-        };
-        found.pop_front().map(|draw| Ok((draw, None)))
+        self.machine().log_mass()
     }
 
-    fn repeat_best(&mut self) {
-        self.repeats_best = true;
+    fn save(&mut self) -> Option<Vec<u8>> {
+        Some(Self::save(self, NAME))
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
+        Some(Self::load(self, NAME, bytes))
     }
 }
 
@@ -239,15 +159,8 @@ pub(crate) fn engine(
             // Each population is as many tries as it has outputs.
             let max_tries = smc.tries.div_ceil(particles as u64);
             let (threshold, twisted, all) = (smc.threshold, smc.twisted, smc.all);
-            let config = SmcConfig { particles, threshold, twisted, max_tries };
-            let smc = match smc.values {
-                true => Smc::by_values(task, config, StateValues::new(VALUES_BYTES)),
-                false => Smc::new(task, config),
-            };
-            if all {
-                return Box::new(Populations { smc, left: VecDeque::new(), weights: 0.0, particles: 0 });
-            }
-            Box::new(OneByOne(smc))
+            let values = smc.values.then(|| StateValues::new(VALUES_BYTES));
+            Box::new(Sampling::new(task, Smc { particles, threshold, twisted, max_tries, all, values }))
         }
         Method::Mcmc(mcmc) => {
             let cut = match mcmc.cut {
@@ -258,10 +171,7 @@ pub(crate) fn engine(
             Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, cut, mcmc.tries)))
         }
         Method::Imh(imh) => Box::new(Sampling::new(task, Imh::new(imh.steps, imh.tries))),
-        Method::Beam(beam) => {
-            let beam = OneByOne(Beam::new(task, beam.n.get()));
-            Box::new(Search { beam, found: None, repeats_best: false })
-        }
+        Method::Beam(beam) => Box::new(Sampling::new(task, Beam::new(beam.n.get()).all())),
         Method::Greedy => Box::new(Sampling::new(task, Greedy)),
     }
 }

@@ -113,7 +113,7 @@ fn without_a_budget_the_distribution_is_that_of_masked_sampling() {
                 &distribution,
                 &format!("task {seed}, {length:?}"),
             );
-            let speculation = sampler.scheduler().speculation();
+            let speculation = sampler.machine().speculation();
             assert!(speculation.accepted > 0 && speculation.spent == 0.0);
         }
     }
@@ -135,8 +135,8 @@ fn mentored_decoding_follows_the_optimum_position_by_position() {
                     Sampling::speculative(task(&target, &constraint), Masked::new(), drafts, config).unwrap();
                 let what = format!("task {seed}, {budget:?}, {length:?}");
                 check_fit(&counts(&mut sampler, draws(1_000_000), seed), &process.distribution, &what);
-                assert!(sampler.scheduler().speculation().most_spent <= process.most_spent + 1e-5, "{what}");
-                more += u32::from(sampler.scheduler().speculation().spent > 0.0);
+                assert!(sampler.machine().speculation().most_spent <= process.most_spent + 1e-5, "{what}");
+                more += u32::from(sampler.machine().speculation().spent > 0.0);
             }
         }
     }
@@ -185,7 +185,7 @@ fn the_budget_of_an_output_is_never_exceeded() {
         for _ in 0..draws(200_000) {
             sampler.draw(&mut rng).unwrap();
         }
-        let speculation = sampler.scheduler().speculation();
+        let speculation = sampler.machine().speculation();
         assert!(0.01 < speculation.most_spent && speculation.most_spent <= 0.15 + 1e-12, "{speculation:?}");
         assert!(speculation.spent <= speculation.allowed);
     }
@@ -271,7 +271,7 @@ fn early_tests_change_no_output() {
                     Sampling::speculative(task(&target, &constraint), Masked::new(), drafts, config).unwrap();
                 let mut rng = rng(seed);
                 let draws: Vec<_> = (0..200).map(|_| sampler.draw(&mut rng).unwrap()).collect();
-                (draws, sampler.scheduler().speculation().spent, sampler.scheduler().speculation().solved)
+                (draws, sampler.machine().speculation().spent, sampler.machine().speculation().solved)
             });
             assert_eq!(draws[0].0, draws[1].0);
             assert!((draws[0].1 - draws[1].1).abs() < 1e-9);
@@ -384,7 +384,7 @@ fn a_perfect_draft_is_always_accepted_and_saves_passes() {
         assert!(draw.cost.passes <= tokens / 4 + 2, "{draw:?}");
         assert!(draw.cost.positions <= tokens + 4, "{draw:?}");
     }
-    let speculation = sampler.scheduler().speculation();
+    let speculation = sampler.machine().speculation();
     assert_eq!(speculation.accepted, speculation.tested);
     assert!(speculation.draft.positions >= speculation.drafted);
 }
@@ -491,14 +491,14 @@ fn proposals_without_a_model_keep_the_distribution_and_repetitions_are_guessed()
     let tokens: usize = draws.iter().map(|draw| draw.tokens.len()).sum();
     let passes: u64 = draws.iter().map(|draw| draw.cost.passes).sum();
     assert!(passes * 2 < tokens as u64, "{passes} passes for {tokens} tokens");
-    assert!(sampler.scheduler().speculation().acceptance() > 0.9);
+    assert!(sampler.machine().speculation().acceptance() > 0.9);
 }
 
 fn with_variation(
     task: Task<TableModel, Outputs>,
     drafts: ModelDraft<TableModel>,
     config: SpeculationConfig,
-) -> Sampling<TableModel, Outputs, Masked> {
+) -> Sampling<TableModel, Scheduler<Outputs, Masked>> {
     let (model, task) = task.split();
     let scheduler = Scheduler::new(task, Masked::new());
     let scheduler = scheduler.with_divergence(Box::new(drafts), config, Box::new(TotalVariation)).unwrap();
