@@ -186,9 +186,9 @@ impl Remote {
         match method {
             Method::Masked if is_masked => {
                 let constraint = server_constraint(whole.spec)?;
-                Ok(Box::new(Weights(TextWeights::new(task, constraint).map_err(unsupported)?)))
+                Ok(Box::new(TextWeights::new(task, constraint).map_err(unsupported)?))
             }
-            _ => Ok(Box::new(Rejected(TextRejection::new(task)))),
+            _ => Ok(Box::new(TextRejection::new(task))),
         }
     }
 
@@ -244,28 +244,22 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
     })
 }
 
-/// [`TextRejection`] among the samplers.
-struct Rejected(TextRejection<Ended>);
-
-/// [`TextWeights`] among the samplers.
-struct Weights(TextWeights<Ended>);
-
 macro_rules! whole_outputs {
     ($($sampler:ident),*) => {
-        $(impl AnySampler for $sampler {
+        $(impl AnySampler for $sampler<Ended> {
             fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
                 *left = left.checked_sub(1)?;
-                Some(self.0.draw(rng).map(|draw| (draw, None)).map_err(sample_error))
+                Some(self.draw(rng).map(|draw| (draw, None)).map_err(sample_error))
             }
 
             fn log_mass(&mut self) -> Option<f64> {
-                self.0.log_mass()
+                Self::log_mass(self)
             }
         })*
     };
 }
 
-whole_outputs!(Rejected, Weights);
+whole_outputs!(TextRejection, TextWeights);
 
 fn sample_error(error: DrawError) -> AnySampleError {
     match error {

@@ -5,11 +5,10 @@ use unskew_core::Draw;
 use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc,
-    StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
+    Asap, Awrs, Beam, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues,
+    Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
-        Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
-        check_vocabularies,
+        Budget, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig, check_vocabularies,
     },
 };
 
@@ -17,7 +16,7 @@ use super::{
     AnyModel, AnyModelError, Ended,
     drafts::{Counts, Draft, Drafted},
     error::{Error, Result},
-    method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
+    method::{self, DiscForm, Method},
 };
 
 /// The model that samplers draw from: the user's, at a temperature and truncated before the mask.
@@ -162,14 +161,7 @@ pub(crate) fn engine(
             let values = smc.values.then(|| StateValues::new(VALUES_BYTES));
             Box::new(Sampling::new(task, Smc { particles, threshold, twisted, max_tries, all, values }))
         }
-        Method::Mcmc(mcmc) => {
-            let cut = match mcmc.cut {
-                McmcCut::Prefix => Cut::Prefix,
-                McmcCut::Priority => Cut::Priority,
-                McmcCut::Restart => Cut::Restart,
-            };
-            Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, cut, mcmc.tries)))
-        }
+        Method::Mcmc(mcmc) => Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, mcmc.cut, mcmc.tries))),
         Method::Imh(imh) => Box::new(Sampling::new(task, Imh::new(imh.steps, imh.tries))),
         Method::Beam(beam) => Box::new(Sampling::new(task, Beam::new(beam.n.get()).all())),
         Method::Greedy => Box::new(Sampling::new(task, Greedy)),
@@ -263,15 +255,9 @@ fn drafted(
 
 fn speculation(method: &Method) -> SpeculationConfig {
     let budget = match method {
-        Method::Mentored(mentored) => match mentored.budget {
-            BudgetKind::Token => Budget::Token(mentored.kl),
-            BudgetKind::Sequence => Budget::sequence(mentored.kl),
-        },
+        Method::Mentored(mentored) => mentored.budget,
         _ => Budget::Lossless,
     };
-    let length = match method.length() {
-        Some(Length::Fixed(length)) => DraftLength::Fixed(length),
-        Some(Length::Auto) | None => DraftLength::default(),
-    };
+    let length = method.length().unwrap_or_default();
     SpeculationConfig { length, budget, ..SpeculationConfig::default() }
 }

@@ -1,6 +1,6 @@
 //! From a [`Spec`] and the tokens of a model to a constraint.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsStr, path::Path, sync::Arc};
 
 use unskew_automata::{AnyRegex, CanonicalConstraint, DfaAlgebra, Pattern, RegexConstraint, regex};
 use unskew_core::{Cancel, Constraint, Unconstrained};
@@ -223,30 +223,9 @@ fn each_schema(
     read: impl Fn(&Path) -> Result<String>,
     mut each: impl FnMut(&Path, &str, String) -> Result<()>,
 ) -> Result<()> {
-    /// The most files and folders.
-    const MAX_ENTRIES: usize = 100_000;
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    let mut left = MAX_ENTRIES;
-    while let Some((at, name)) = folders.pop() {
-        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| Error::file(&at, error))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            left = left.checked_sub(1).ok_or_else(|| {
-                Error::file(
-                    folder,
-                    format!("more than {MAX_ENTRIES} files and folders; keep the schemas apart"),
-                )
-            })?;
-            let path = entry.path();
-            let name = format!("{name}{}", entry.file_name().to_string_lossy());
-            // A link to a folder is none, so this ends.
-            if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
-                folders.push((path, name + "/"));
-            } else if name.ends_with(".json") {
-                each(&path, &name, read(&path)?)?;
-            }
-        }
+    for path in read::files(folder, &["json"])? {
+        let parts = path.strip_prefix(folder).unwrap_or(&path).iter().map(OsStr::to_string_lossy);
+        each(&path, &parts.collect::<Vec<_>>().join("/"), read(&path)?)?;
     }
     Ok(())
 }

@@ -13,10 +13,10 @@ use unskew_core::{
     TableModel, TableModelError, TokenId, Unconstrained, conformance,
 };
 use unskew_samplers::{
-    Exact, Masked, SampleError, Sampling, Scheduler, SequencePool, Task,
+    Exact, Masked, SampleError, Sampling, Task,
     speculative::{
         Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
-        SpeculationError, TotalVariation, check_vocabularies,
+        SpeculationError, check_vocabularies,
     },
 };
 
@@ -260,26 +260,6 @@ fn no_forbidden_token_is_emitted_whatever_is_drafted() {
     }
 }
 
-#[test]
-fn early_tests_change_no_output() {
-    for (seed, target, draft, constraint) in tasks().take(20) {
-        for budget in [Budget::Token(0.02), Budget::Token(0.2), Budget::sequence(0.3)] {
-            let draws = [true, false].map(|early_tests| {
-                let config = SpeculationConfig { budget, weights: false, early_tests, ..Default::default() };
-                let drafts = ModelDraft::new(draft.clone());
-                let mut sampler =
-                    Sampling::speculative(task(&target, &constraint), Masked::new(), drafts, config).unwrap();
-                let mut rng = rng(seed);
-                let draws: Vec<_> = (0..200).map(|_| sampler.draw(&mut rng).unwrap()).collect();
-                (draws, sampler.machine().speculation().spent, sampler.machine().speculation().solved)
-            });
-            assert_eq!(draws[0].0, draws[1].0);
-            assert!((draws[0].1 - draws[1].1).abs() < 1e-9);
-            assert!(draws[0].2 <= draws[1].2);
-        }
-    }
-}
-
 /// With their weights, outputs follow the target model.
 #[test]
 fn weights_correct_the_mask_and_the_mentoring() {
@@ -492,33 +472,6 @@ fn proposals_without_a_model_keep_the_distribution_and_repetitions_are_guessed()
     let passes: u64 = draws.iter().map(|draw| draw.cost.passes).sum();
     assert!(passes * 2 < tokens as u64, "{passes} passes for {tokens} tokens");
     assert!(sampler.machine().speculation().acceptance() > 0.9);
-}
-
-fn with_variation(
-    task: Task<TableModel, Outputs>,
-    drafts: ModelDraft<TableModel>,
-    config: SpeculationConfig,
-) -> Sampling<TableModel, Scheduler<Outputs, Masked>> {
-    let (model, task) = task.split();
-    let scheduler = Scheduler::new(task, Masked::new());
-    let scheduler = scheduler.with_divergence(Box::new(drafts), config, Box::new(TotalVariation)).unwrap();
-    Sampling::from_parts(SequencePool::new(model, 4), scheduler)
-}
-
-#[test]
-fn another_divergence_bounds_what_it_measures() {
-    for (seed, target, draft, constraint) in tasks().take(10) {
-        let config = SpeculationConfig { budget: Budget::Token(0.1), ..SpeculationConfig::default() };
-        let drafts = ModelDraft::new(draft.clone());
-        let mut sampler = with_variation(task(&target, &constraint), drafts, config);
-        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
-        let count = draws(200_000);
-        let counts = counts(&mut sampler, count, seed);
-        let share = |output| counts.get(output).map_or(0.0, |count: &u64| *count as f64) / f64::from(count);
-        let variation: f64 = lossless.iter().map(|(output, q)| (q - share(output)).abs() / 2.0).sum();
-        // The part of the sum that is chance, over these few outputs, is far below a tenth.
-        assert!(variation < 0.3 + 0.1, "task {seed}: {variation}");
-    }
 }
 
 #[test]

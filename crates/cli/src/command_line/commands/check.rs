@@ -15,7 +15,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use unskew_engine::{Compiled, LastScratch, Rejection};
 
-use super::{Named, write_json};
+use super::{Named, answer};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
@@ -186,15 +186,7 @@ impl Checker<'_> {
             rejected_at = Some(output.len());
         }
         self.has_rejected |= !accepted;
-        let rejection = (!accepted).then(|| {
-            let at = rejected_at.unwrap_or(output.len());
-            Rejection::new(
-                self.tokens.vocabulary(),
-                (&self.compiled, &mut self.scratch),
-                &state,
-                (output, at),
-            )
-        });
+        let rejection = if accepted { None } else { self.compiled.rejection(output) };
         let named = self.captures.as_ref().map(|captures| match accepted {
             true => captures.read(output),
             false => Err(CaptureError::Unfinished),
@@ -228,29 +220,25 @@ fn json_error(error: &serde_json::Error) -> String {
     format!("{}, column {}", &text[..cut], error.column())
 }
 
-fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
-    match format {
-        Format::Jsonl => write_json(answer, out)?,
-        Format::Text => {
-            let verdict = match (answer.accepted, answer.rejected_at) {
-                (true, _) => "accepted".to_owned(),
-                (false, Some(index)) => format!("rejected at token {index}"),
-                (false, None) => "incomplete: allowed so far, but it may not end here".to_owned(),
-            };
-            let canonical = match answer.canonical {
-                Some(false) => "; not the tokenizer's own tokens for this text",
-                Some(true) | None => "",
-            };
-            writeln!(out, "{verdict}{canonical}")?;
-            if let Some(rejection) = &answer.rejection {
-                writeln!(out, "    {rejection}")?;
-            }
-            if let Some(times) = &answer.mask_us {
-                let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
-                writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
-            }
-            answer.named.iter().try_for_each(|named| named.write(out))?;
+fn write(format: Format, value: &Answer, out: &mut dyn Write) -> Result<()> {
+    answer(format, value, out, |out| {
+        let verdict = match (value.accepted, value.rejected_at) {
+            (true, _) => "accepted".to_owned(),
+            (false, Some(index)) => format!("rejected at token {index}"),
+            (false, None) => "incomplete: allowed so far, but it may not end here".to_owned(),
+        };
+        let canonical = match value.canonical {
+            Some(false) => "; not the tokenizer's own tokens for this text",
+            Some(true) | None => "",
+        };
+        writeln!(out, "{verdict}{canonical}")?;
+        if let Some(rejection) = &value.rejection {
+            writeln!(out, "    {rejection}")?;
         }
-    }
-    Ok(())
+        if let Some(times) = &value.mask_us {
+            let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
+            writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
+        }
+        value.named.iter().try_for_each(|named| named.write(out))
+    })
 }
