@@ -18,12 +18,33 @@ pub struct LastScratch {
     none: Option<AnyScratch>,
 }
 
+/// Methods that need a scratch of the pool.
+macro_rules! with_scratch {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&self, last: &mut LastScratch, $($argument: $type),*) $(-> $answer)? {
+            self.pool.with(&last.slot, |constraint, scratch| constraint.$name(scratch, $($argument),*))
+        })*
+    };
+}
+
 /// # Panics
 ///
 /// The methods panic when they are given a state of another constraint.
 impl Constraint for Compiled {
     type State = AnyState;
     type Scratch = LastScratch;
+
+    with_scratch! {
+        advance(state: &mut AnyState, token: TokenId) -> Result<(), Rejected>;
+        beyond(state: &AnyState) -> Option<&'static str>;
+        allows(state: &AnyState, token: TokenId) -> bool;
+        forced(state: &AnyState) -> Option<TokenId>;
+        state_key(state: &AnyState) -> Option<u64>;
+        verify(states: &mut dyn Iterator<Item = &AnyState>, each: usize, candidates: &[TokenId], valid: &mut [bool]);
+        reach(state: &AnyState, text: &[u8]) -> Option<Reach>;
+        is_over(state: &AnyState) -> bool;
+        fill_ends(state: &AnyState, mask: MaskMut<'_>) -> bool;
+    }
 
     fn vocab_len(&self) -> usize {
         self.pool.constraint.vocab_len()
@@ -38,52 +59,12 @@ impl Constraint for Compiled {
         LastScratch { slot: Slot::default(), none }
     }
 
-    fn advance(&self, last: &mut LastScratch, state: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.advance(scratch, state, token))
-    }
-
     fn is_accepting(&self, state: &AnyState) -> bool {
         self.pool.constraint.is_accepting(state)
     }
 
     fn fill_mask(&self, last: &mut LastScratch, state: &AnyState, mask: MaskMut<'_>) {
         self.pool.fill_mask(&last.slot, state, mask.into_words());
-    }
-
-    fn beyond(&self, last: &mut LastScratch, state: &AnyState) -> Option<&'static str> {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.beyond(scratch, state))
-    }
-
-    /// Masks lie ready where scratches hold nothing. Others are in a scratch, which the next thread takes.
-    fn ready_mask<'a>(&'a self, last: &'a LastScratch, state: &AnyState) -> Option<MaskRef<'a>> {
-        let ready = self.pool.constraint.ready_mask(last.none.as_ref()?, state);
-        self.pool.note_mask(true);
-        ready
-    }
-
-    fn allows(&self, last: &mut LastScratch, state: &AnyState, token: TokenId) -> bool {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.allows(scratch, state, token))
-    }
-
-    fn forced(&self, last: &mut LastScratch, state: &AnyState) -> Option<TokenId> {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.forced(scratch, state))
-    }
-
-    fn state_key(&self, last: &mut LastScratch, state: &AnyState) -> Option<u64> {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.state_key(scratch, state))
-    }
-
-    fn verify(
-        &self,
-        last: &mut LastScratch,
-        states: &mut dyn Iterator<Item = &AnyState>,
-        each: usize,
-        candidates: &[TokenId],
-        valid: &mut [bool],
-    ) {
-        self.pool.with(&last.slot, |constraint, scratch| {
-            constraint.verify(scratch, states, each, candidates, valid);
-        });
     }
 
     fn fill_masks(
@@ -96,8 +77,11 @@ impl Constraint for Compiled {
         self.pool.note_mask(false);
     }
 
-    fn reach(&self, last: &mut LastScratch, state: &AnyState, text: &[u8]) -> Option<Reach> {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.reach(scratch, state, text))
+    /// Masks lie ready where scratches hold nothing. Others are in a scratch, which the next thread takes.
+    fn ready_mask<'a>(&'a self, last: &'a LastScratch, state: &AnyState) -> Option<MaskRef<'a>> {
+        let ready = self.pool.constraint.ready_mask(last.none.as_ref()?, state);
+        self.pool.note_mask(true);
+        ready
     }
 
     fn may_end_with(&self, byte: u8) -> bool {
@@ -106,14 +90,6 @@ impl Constraint for Compiled {
 
     fn end(&self) -> OutputEnd {
         self.pool.constraint.end()
-    }
-
-    fn is_over(&self, last: &mut LastScratch, state: &AnyState) -> bool {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.is_over(scratch, state))
-    }
-
-    fn fill_ends(&self, last: &mut LastScratch, state: &AnyState, mask: MaskMut<'_>) -> bool {
-        self.pool.with(&last.slot, |constraint, scratch| constraint.fill_ends(scratch, state, mask))
     }
 
     fn tail<'a>(&self, state: &'a AnyState) -> Option<&'a [TokenId]> {

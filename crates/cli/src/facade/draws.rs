@@ -231,7 +231,7 @@ impl Draws {
     ///
     /// # Errors
     ///
-    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the
+    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Engine`] where the
     /// method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
         let learns = self.plan.method.info().learns;

@@ -147,12 +147,7 @@ impl Remote {
             ));
         }
         let is_masked = matches!(method, Method::Masked) && !whole.is_unconstrained;
-        if is_masked && whole.constraint.end() == OutputEnd::Free {
-            return Err(Error::combination(
-                "an output under the server's own constraint is followed by the end of its sequence: give `end` model, or use \
-                 `sampler` rejection",
-            ));
-        }
+        let ends_freely = whole.constraint.end() == OutputEnd::Free;
         let server = self.endpoint.server();
         let by_ids = self.has_ids() && (!is_chat || server == unskew_endpoint::Server::Vllm);
         let vocabulary = Arc::clone(whole.tokens.vocabulary());
@@ -186,7 +181,14 @@ impl Remote {
         match method {
             Method::Masked if is_masked => {
                 let constraint = server_constraint(whole.spec)?;
-                Ok(Box::new(TextWeights::new(task, constraint).map_err(unsupported)?))
+                let sampler = TextWeights::new(task, constraint).map_err(unsupported)?;
+                if ends_freely {
+                    return Err(Error::combination(
+                        "an output under the server's own constraint is followed by the end of its sequence: give `end` model, or use \
+                         `sampler` rejection",
+                    ));
+                }
+                Ok(Box::new(sampler))
             }
             _ => Ok(Box::new(TextRejection::new(task))),
         }

@@ -105,7 +105,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
+    /// [`Error::Engine`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
     #[cfg(feature = "http")]
     pub fn chat(&self, message: impl Into<String>) -> Result<Request> {
         match self.remote() {
@@ -164,7 +164,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where its masks are not as long as the rows of the model, or the prompt is healed: such
+    /// [`Error::Engine`] where its masks are not as long as the rows of the model, or the prompt is healed: such
     /// a constraint says nothing about the text that outputs then begin with.
     pub fn constrain_with(mut self, constraint: impl Constraint + 'static) -> Result<Self> {
         let (masks, row) = (constraint.vocab_len(), self.model.any_model().vocab_len());
@@ -305,7 +305,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where the context of the model has no room for them.
+    /// [`Error::Engine`] where the context of the model has no room for them.
     fn room(&self, prompt: &[TokenId]) -> Result<usize> {
         let asked = self.max_tokens;
         let Some(context) = self.model.any_model().context_len() else {
@@ -524,7 +524,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`].
+    /// [`Error::Engine`].
     pub fn check(&self, method: &Method) -> Result<()> {
         if matches!(self.truncate, Some(Truncate::AfterMask(_))) && *method != Method::Masked {
             return Err(Error::combination(

@@ -100,9 +100,29 @@ fn scratch<C: Constraint>(scratch: &mut AnyScratch) -> &mut C::Scratch {
     scratch.downcast_mut().expect(SCRATCH)
 }
 
+/// Methods of a state and a scratch.
+macro_rules! of_state {
+    ($($name:ident($($argument:ident: $type:ty)?) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&self, s: &mut AnyScratch, any: &AnyState, $($argument: $type)?) $(-> $answer)? {
+            self.0.$name(scratch::<C>(s), state::<C>(any), $($argument)?)
+        })*
+    };
+}
+
 impl<C: Constraint> Constraint for Erasing<C> {
     type State = AnyState;
     type Scratch = AnyScratch;
+
+    of_state! {
+        fill_mask(mask: MaskMut<'_>);
+        beyond() -> Option<&'static str>;
+        allows(token: TokenId) -> bool;
+        forced() -> Option<TokenId>;
+        state_key() -> Option<u64>;
+        reach(text: &[u8]) -> Option<Reach>;
+        is_over() -> bool;
+        fill_ends(mask: MaskMut<'_>) -> bool;
+    }
 
     fn vocab_len(&self) -> usize {
         self.0.vocab_len()
@@ -116,8 +136,8 @@ impl<C: Constraint> Constraint for Erasing<C> {
         AnyScratch(Box::new(self.0.scratch()))
     }
 
-    fn advance(&self, s: &mut AnyScratch, state: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
-        let state = (&mut *state.0 as &mut dyn Any).downcast_mut().expect(STATE);
+    fn advance(&self, s: &mut AnyScratch, any: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
+        let state = (&mut *any.0 as &mut dyn Any).downcast_mut().expect(STATE);
         self.0.advance(scratch::<C>(s), state, token)
     }
 
@@ -125,28 +145,8 @@ impl<C: Constraint> Constraint for Erasing<C> {
         self.0.is_accepting(state::<C>(any))
     }
 
-    fn fill_mask(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) {
-        self.0.fill_mask(scratch::<C>(s), state::<C>(any), mask);
-    }
-
-    fn beyond(&self, s: &mut AnyScratch, any: &AnyState) -> Option<&'static str> {
-        self.0.beyond(scratch::<C>(s), state::<C>(any))
-    }
-
     fn ready_mask<'a>(&'a self, s: &'a AnyScratch, any: &AnyState) -> Option<MaskRef<'a>> {
         self.0.ready_mask(s.downcast_ref().expect(SCRATCH), state::<C>(any))
-    }
-
-    fn allows(&self, s: &mut AnyScratch, any: &AnyState, token: TokenId) -> bool {
-        self.0.allows(scratch::<C>(s), state::<C>(any), token)
-    }
-
-    fn forced(&self, s: &mut AnyScratch, any: &AnyState) -> Option<TokenId> {
-        self.0.forced(scratch::<C>(s), state::<C>(any))
-    }
-
-    fn state_key(&self, s: &mut AnyScratch, any: &AnyState) -> Option<u64> {
-        self.0.state_key(scratch::<C>(s), state::<C>(any))
     }
 
     fn verify(
@@ -170,24 +170,12 @@ impl<C: Constraint> Constraint for Erasing<C> {
         self.0.fill_masks(scratch::<C>(s), &mut states.map(|any| state::<C>(any)), masks);
     }
 
-    fn reach(&self, s: &mut AnyScratch, any: &AnyState, text: &[u8]) -> Option<Reach> {
-        self.0.reach(scratch::<C>(s), state::<C>(any), text)
-    }
-
     fn may_end_with(&self, byte: u8) -> bool {
         self.0.may_end_with(byte)
     }
 
     fn end(&self) -> OutputEnd {
         self.0.end()
-    }
-
-    fn is_over(&self, s: &mut AnyScratch, any: &AnyState) -> bool {
-        self.0.is_over(scratch::<C>(s), state::<C>(any))
-    }
-
-    fn fill_ends(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) -> bool {
-        self.0.fill_ends(scratch::<C>(s), state::<C>(any), mask)
     }
 
     fn tail<'a>(&self, any: &'a AnyState) -> Option<&'a [TokenId]> {

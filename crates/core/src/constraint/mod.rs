@@ -307,6 +307,15 @@ pub trait Constraint: Send + Sync {
     }
 }
 
+/// Methods that hand their arguments on.
+macro_rules! forward {
+    ($self:ident => $to:expr; $($name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&$self, $($argument: $type),*) $(-> $answer)? {
+            $to.$name($($argument),*)
+        })*
+    };
+}
+
 /// A pointer to a constraint behaves as the constraint does.
 macro_rules! delegate {
     ([$($generic:ident)?] $pointer:ty, $of:ty, $self:ident => $constraint:expr) => {
@@ -314,93 +323,42 @@ macro_rules! delegate {
             type State = <$of as Constraint>::State;
             type Scratch = <$of as Constraint>::Scratch;
 
-            fn vocab_len(&$self) -> usize {
-                $constraint.vocab_len()
+            forward! { $self => $constraint;
+                vocab_len() -> usize;
+                start() -> Self::State;
+                scratch() -> Self::Scratch;
+                advance(scratch: &mut Self::Scratch, state: &mut Self::State, token: TokenId) -> Result<(), Rejected>;
+                is_accepting(state: &Self::State) -> bool;
+                fill_mask(scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
+                beyond(scratch: &mut Self::Scratch, state: &Self::State) -> Option<&'static str>;
+                allows(scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool;
+                forced(scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId>;
+                state_key(scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64>;
+                verify(
+                    scratch: &mut Self::Scratch,
+                    states: &mut dyn Iterator<Item = &Self::State>,
+                    each: usize,
+                    candidates: &[TokenId],
+                    valid: &mut [bool]
+                );
+                fill_masks(
+                    scratch: &mut Self::Scratch,
+                    states: &mut dyn Iterator<Item = &Self::State>,
+                    masks: &mut MaskBatch
+                );
+                reach(scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach>;
+                may_end_with(byte: u8) -> bool;
+                end() -> OutputEnd;
+                is_over(scratch: &mut Self::Scratch, state: &Self::State) -> bool;
+                fill_ends(scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) -> bool;
             }
 
-            fn start(&$self) -> Self::State {
-                $constraint.start()
-            }
-
-            fn scratch(&$self) -> Self::Scratch {
-                $constraint.scratch()
-            }
-
-            fn advance(
-                &$self,
-                scratch: &mut Self::Scratch,
-                state: &mut Self::State,
-                token: TokenId,
-            ) -> Result<(), Rejected> {
-                $constraint.advance(scratch, state, token)
-            }
-
-            fn is_accepting(&$self, state: &Self::State) -> bool {
-                $constraint.is_accepting(state)
-            }
-
-            fn fill_mask(&$self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) {
-                $constraint.fill_mask(scratch, state, mask);
-            }
-
-            fn beyond(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<&'static str> {
-                $constraint.beyond(scratch, state)
-            }
-
-            fn ready_mask<'a>(&'a $self, scratch: &'a Self::Scratch, state: &Self::State) -> Option<MaskRef<'a>> {
+            fn ready_mask<'a>(
+                &'a $self,
+                scratch: &'a Self::Scratch,
+                state: &Self::State,
+            ) -> Option<MaskRef<'a>> {
                 $constraint.ready_mask(scratch, state)
-            }
-
-            fn allows(&$self, scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool {
-                $constraint.allows(scratch, state, token)
-            }
-
-            fn forced(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId> {
-                $constraint.forced(scratch, state)
-            }
-
-            fn state_key(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64> {
-                $constraint.state_key(scratch, state)
-            }
-
-            fn verify(
-                &$self,
-                scratch: &mut Self::Scratch,
-                states: &mut dyn Iterator<Item = &Self::State>,
-                each: usize,
-                candidates: &[TokenId],
-                valid: &mut [bool],
-            ) {
-                $constraint.verify(scratch, states, each, candidates, valid);
-            }
-
-            fn fill_masks(
-                &$self,
-                scratch: &mut Self::Scratch,
-                states: &mut dyn Iterator<Item = &Self::State>,
-                masks: &mut MaskBatch,
-            ) {
-                $constraint.fill_masks(scratch, states, masks);
-            }
-
-            fn reach(&$self, scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach> {
-                $constraint.reach(scratch, state, text)
-            }
-
-            fn may_end_with(&$self, byte: u8) -> bool {
-                $constraint.may_end_with(byte)
-            }
-
-            fn end(&$self) -> OutputEnd {
-                $constraint.end()
-            }
-
-            fn is_over(&$self, scratch: &mut Self::Scratch, state: &Self::State) -> bool {
-                $constraint.is_over(scratch, state)
-            }
-
-            fn fill_ends(&$self, scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) -> bool {
-                $constraint.fill_ends(scratch, state, mask)
             }
 
             fn tail<'a>(&$self, state: &'a Self::State) -> Option<&'a [TokenId]> {
