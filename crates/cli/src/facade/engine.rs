@@ -2,7 +2,6 @@
 
 use rand_core::Rng;
 use unskew_core::Draw;
-use unskew_engine::TokenSpace;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
     Asap, Awrs, Beam, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues,
@@ -13,7 +12,7 @@ use unskew_samplers::{
 };
 
 use super::{
-    AnyModel, AnyModelError, Ended,
+    AnyModel, AnyModelError, Ended, Request,
     drafts::{Counts, Draft, Drafted},
     error::{Error, Result},
     method::{self, DiscForm, Method},
@@ -119,15 +118,10 @@ pub(crate) fn warped(model: AnyModel, temperature: f64, truncate: Option<Truncat
     Ok(Warped::new(model, temperature, Truncate::before(truncate))?)
 }
 
-/// The sampler of a method without a draft, for so many outputs.
-pub(crate) fn engine(
-    method: &Method,
-    outputs: u64,
-    truncate: Option<Truncate>,
-    task: Task<WarpedModel, Ended>,
-) -> Engine {
+/// The sampler of a method without a draft, for the outputs of a request.
+pub(crate) fn engine(method: &Method, request: &Request, task: Task<WarpedModel, Ended>) -> Engine {
     match *method {
-        Method::Masked => match truncate {
+        Method::Masked => match request.truncate {
             Some(Truncate::AfterMask(truncation)) => {
                 Box::new(Sampling::new(task, Masked::truncated(truncation)))
             }
@@ -142,7 +136,7 @@ pub(crate) fn engine(
                 Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
                 _ => task,
             };
-            Box::new(Sampling::new(task, exact(method, outputs)))
+            Box::new(Sampling::new(task, exact(method, request.expected())))
         }
         Method::Twisted(twisted) => {
             let policy = Twisted::new();
@@ -197,36 +191,25 @@ fn form(disc: &method::Disc) -> Exact {
     form.with_budget(disc.budget.unwrap_or(budget))
 }
 
-/// The model whose drafts are verified; a draft has the same tokens and is warped alike.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) outputs: u64,
-    pub(crate) tokens: &'a TokenSpace,
-    pub(crate) temperature: f64,
-    pub(crate) truncate: Option<Truncate>,
-}
-
 /// The sampler of a method over the drafts of another model, or of earlier outputs.
 pub(crate) fn drafting(
     method: &Method,
     draft: &Draft,
+    request: &Request,
     task: Task<WarpedModel, Ended>,
-    target: Target<'_>,
 ) -> Result<Engine> {
-    let config = speculation(method);
+    let (config, outputs) = (speculation(method), request.expected());
     match draft {
-        Draft::Ngram => {
-            drafted(method, target.outputs, task, ProposerDraft::new(PromptLookup::default()), config)
-        }
+        Draft::Ngram => drafted(method, outputs, task, ProposerDraft::new(PromptLookup::default()), config),
         // Each counts for itself, from its first output on.
         Draft::Counts => {
             let counts = Counts(CountModel::new(CountConfig::default()));
-            drafted(method, target.outputs, task, ProposerDraft::new(counts), config)
+            drafted(method, outputs, task, ProposerDraft::new(counts), config)
         }
         Draft::Model(model) => {
-            check_vocabularies(target.tokens.vocabulary(), model.tokens().vocabulary())?;
-            let draft = warped(model.any_model().clone(), target.temperature, target.truncate)?;
-            drafted(method, target.outputs, task, ModelDraft::new(draft), config)
+            check_vocabularies(request.tokens().vocabulary(), model.tokens().vocabulary())?;
+            let draft = warped(model.any_model().clone(), request.temperature, request.truncate)?;
+            drafted(method, outputs, task, ModelDraft::new(draft), config)
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     compile::{asks_for_gpu, compile, note_space, on_gpu},
     drafts::{self, Draft},
     draws::Plan,
-    engine::{self, Engine, Target, Truncate, WarpedModel},
+    engine::{self, Engine, Truncate, WarpedModel},
     error::{Error, Result},
 };
 
@@ -53,20 +53,20 @@ const BATCH: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
-    model: Model,
-    prompt: Prompt,
+    pub(super) model: Model,
+    pub(super) prompt: Prompt,
     heal: bool,
-    spec: Spec,
+    pub(super) spec: Spec,
     /// The constraint on outputs that begin with a text; no text: it is the user's own.
     compiled: Option<(Option<String>, Compiled)>,
-    temperature: f64,
-    truncate: Option<Truncate>,
+    pub(super) temperature: f64,
+    pub(super) truncate: Option<Truncate>,
     max_tokens: Option<usize>,
     seed: Option<u64>,
-    batch: usize,
-    outputs: Option<usize>,
+    pub(super) batch: usize,
+    pub(super) outputs: Option<usize>,
     draft: Option<Draft>,
-    cancel: Cancel,
+    pub(super) cancel: Cancel,
     time_limit: Option<Duration>,
     observer: Observer,
 }
@@ -76,7 +76,7 @@ pub type Ended = WithEnd<Compiled>;
 
 /// The prompt, as a text or as tokens.
 #[derive(Clone, Debug)]
-enum Prompt {
+pub(super) enum Prompt {
     Text(String),
     Ids(Vec<TokenId>),
     /// The message of a chat, which a server puts into its template.
@@ -354,7 +354,7 @@ impl Request {
     }
 
     /// The outputs that share a budget.
-    fn expected(&self) -> u64 {
+    pub(super) fn expected(&self) -> u64 {
         self.outputs.unwrap_or(1) as u64
     }
 
@@ -453,7 +453,7 @@ impl Request {
     }
 
     #[cfg(feature = "http")]
-    fn is_chat(&self) -> bool {
+    pub(super) fn is_chat(&self) -> bool {
         matches!(self.prompt, Prompt::Chat(_))
     }
 
@@ -471,10 +471,8 @@ impl Request {
             if remote.draws_whole(method, self.is_chat()) {
                 if plain {
                     let constraint = compiled.with_end(self.spec.end());
-                    return Ok((
-                        self.whole(remote, method, constraint, start, max_tokens)?,
-                        Some(remote.described(true)),
-                    ));
+                    let engine = remote.engine(method, self, constraint, start, max_tokens)?;
+                    return Ok((engine, Some(remote.described(true))));
                 }
                 if !remote.has_rows() || self.is_chat() {
                     return Err(Error::combination(
@@ -485,38 +483,6 @@ impl Request {
             return Ok((self.engine(method, compiled, start, max_tokens)?, Some(remote.described(false))));
         }
         Ok((self.engine(method, compiled, start, max_tokens)?, None))
-    }
-
-    /// The sampler of a method over whole outputs of a server.
-    #[cfg(feature = "http")]
-    fn whole(
-        &self,
-        remote: &super::endpoint::Remote,
-        method: &Method,
-        constraint: Ended,
-        start: &Start,
-        max_tokens: usize,
-    ) -> Result<Engine> {
-        use super::endpoint::{Whole, WholePrompt};
-        let prompt = match &self.prompt {
-            Prompt::Text(text) => WholePrompt::Text(text, &start.prompt),
-            Prompt::Ids(_) => WholePrompt::Ids(&start.prompt),
-            Prompt::Chat(message) => WholePrompt::Chat(message),
-        };
-        remote.engine(
-            method,
-            Whole {
-                spec: &self.spec,
-                constraint,
-                is_unconstrained: self.is_unconstrained(),
-                tokens: Arc::clone(self.model.shared_tokens()),
-                prompt,
-                max_tokens,
-                temperature: self.temperature,
-                batch: self.outputs.map_or(self.batch, |outputs| self.batch.max(outputs.min(64))),
-                cancel: self.cancel.clone(),
-            },
-        )
     }
 
     /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too,
@@ -553,17 +519,9 @@ impl Request {
         let is_grammar = compiled.grammar().is_some();
         let task = self.task_of(compiled, start.prompt.clone(), max_tokens)?;
         match &self.draft {
-            None => Ok(engine::engine(method, self.expected(), self.truncate, task)),
+            None => Ok(engine::engine(method, self, task)),
             Some(Draft::Counts) if !is_grammar => Err(self.no_counts()),
-            Some(draft) => {
-                let target = Target {
-                    outputs: self.expected(),
-                    tokens: self.model.tokens(),
-                    temperature: self.temperature,
-                    truncate: self.truncate,
-                };
-                engine::drafting(method, draft, task, target)
-            }
+            Some(draft) => engine::drafting(method, draft, self, task),
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) use cut_off::CutOff;
 use mass::Mass;
 
 /// The memory that a sampler holds for its task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Usage {
     /// The number of visited prefixes.
@@ -201,8 +201,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
 
     /// The memory of the sampler.
     pub fn usage(&self) -> Usage {
-        let (prefixes, trie_bytes, row_bytes) = self.session.usage();
-        Usage { prefixes, trie_bytes, row_bytes }
+        self.session.usage()
     }
 
     /// Begins rollouts while there is room. A full tree is shrunk when no rollout is under way, and no rollout begins

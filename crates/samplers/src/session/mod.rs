@@ -20,7 +20,7 @@ pub(crate) use reading::Unread;
 use valuing::Valuing;
 
 use crate::{
-    SampleError, Task,
+    SampleError, Task, Usage,
     row::{Row, RowCache},
     speculative::{Acceptance, DraftRun, DraftStep, Drafter, Drafts, Verifier},
     task::ModelShape,
@@ -154,10 +154,15 @@ impl<C: Constraint> Session<C> {
         &mut self.tree
     }
 
-    /// The number of prefixes, the bytes of the tree, and the bytes of the cached rows.
-    pub(crate) fn usage(&self) -> (usize, usize, usize) {
-        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-        (self.tree.len(), self.tree.bytes() + lookaheads, self.rows.bytes())
+    /// The memory of the task.
+    pub(crate) fn usage(&self) -> Usage {
+        let row_bytes = self.rows.bytes();
+        Usage { prefixes: self.tree.len(), trie_bytes: self.tree.bytes() + self.lookaheads(), row_bytes }
+    }
+
+    /// The memory of what is kept for the values of prefixes.
+    fn lookaheads(&self) -> usize {
+        self.valuing.as_ref().map_or(0, |valuing| valuing.bytes)
     }
 
     /// The constraint's state before the first token.
@@ -250,8 +255,7 @@ impl<C: Constraint> Session<C> {
 
     /// Whether the tree exceeds its limit.
     pub(crate) fn is_full(&self) -> bool {
-        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-        self.tree.bytes() + lookaheads > self.max_bytes / 4
+        self.tree.bytes() + self.lookaheads() > self.max_bytes / 4
     }
 
     /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids
@@ -259,8 +263,7 @@ impl<C: Constraint> Session<C> {
     pub(crate) fn keep_within_limit(&mut self) {
         if self.is_full() {
             // The lookaheads of the prefixes that stay are as large a part of the memory as they are now.
-            let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-            let nodes = self.tree.bytes();
+            let (lookaheads, nodes) = (self.lookaheads(), self.tree.bytes());
             let map =
                 self.tree.shrink(self.max_bytes / 4 / (nodes + lookaheads).div_ceil(nodes.max(1)).max(1));
             self.rows.rename(|node| node.renamed(&map));

@@ -248,12 +248,13 @@ fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
         subsets: saved.iter().map(|(name, _)| *name).collect(),
     };
     answer(args.format, &named, out, |out| {
-        Ok(match items {
+        match items {
             None => writeln!(out, "subset {name} is forgotten")?,
             Some(items) => {
                 let replaced = if named.replaced { ", in the place of another" } else { "" };
                 writeln!(out, "subset {name}: {items} of {} items{replaced}", set.len())?;
             }
-        })
+        }
+        Ok(())
     })
 }
