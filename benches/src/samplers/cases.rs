@@ -14,8 +14,7 @@ use unskew_core::{
     Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId, hashed_key,
 };
 use unskew_samplers::{
-    Asap, Awrs, Cut, Exact, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues, Task,
-    Twisted,
+    Asap, Awrs, Cut, Exact, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues, Task, Twisted,
 };
 
 use super::{Report, TRIES};

@@ -37,8 +37,8 @@
 //! outputs share is counted with the first of them. [`trace()`] shows where an output loses the model's mass.
 //!
 //! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a
-//! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them. Its draws are
-//! those of a [`Drawing`].
+//! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them. Its draws
+//! are those of a [`Drawing`].
 //!
 //! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one
 //! rollout along one of its sequences, asked for the token of a position and told the row there. A [`WalkTable`] holds
