@@ -170,7 +170,7 @@ fuzz_target!(|case: Case<'_>| {
     let request =
         request.temperature(temperature).max_tokens(usize::from(max_tokens) % 12).seed(1).outputs(2);
     let Ok(draws) = request.sample_with(method) else { return };
-    let constraint = model().compile(&spec).expect("it was compiled before").constraint();
+    let constraint = model().compile(&spec).expect("it was compiled before");
     for output in draws.take(2) {
         let Ok(output) = output else { return };
         assert!(output.log_prob <= 1e-9, "{text}: {}", output.log_prob);

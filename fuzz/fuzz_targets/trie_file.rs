@@ -12,7 +12,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use twox_hash::XxHash3_64;
 use unskew_automata::RegexConstraint;
 use unskew_core::{Constraint, Sampler, TableModel};
-use unskew_samplers::{Exact, Sampling, Task};
+use unskew_samplers::{Exact, Sampling, Scheduler, Task};
 
 const NAME: &str = "a table";
 /// The number of outputs from which the valid file is built.
@@ -24,7 +24,7 @@ enum Case<'a> {
     Changed { words: Vec<(u16, u32)>, bytes: Vec<(u16, u8)>, floats: Vec<(u16, f64)>, len: Option<i8> },
 }
 
-type Cars = Sampling<TableModel, &'static RegexConstraint, Exact>;
+type Cars = Sampling<TableModel, Scheduler<&'static RegexConstraint, Exact>>;
 
 fn model() -> &'static TableModel {
     static MODEL: OnceLock<TableModel> = OnceLock::new();

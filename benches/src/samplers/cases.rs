@@ -14,8 +14,7 @@ use unskew_core::{
     Constraint, ExactDistribution, MaskMut, Rejected, Sampler, TableModel, TokenId, hashed_key,
 };
 use unskew_samplers::{
-    Asap, Awrs, Cut, Exact, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, StateValues, Task,
-    Twisted,
+    Asap, Awrs, Cut, Exact, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues, Task, Twisted,
 };
 
 use super::{Report, TRIES};
@@ -186,14 +185,14 @@ pub(super) fn sampler(name: &str, task: Task<TableModel, Listed>) -> Boxed<unske
         "rsft" => Box::new(Sampling::new(task, Exact::rsft(TRIES))),
         "rejection" => Box::new(Sampling::new(task, Exact::rejection(TRIES))),
         "awrs" => Box::new(Sampling::new(task, Awrs::new(TRIES))),
-        "smc, N = 10" => Box::new(Smc::new(task, SmcConfig::default())),
+        "smc, N = 10" => Box::new(Sampling::new(task, Smc::default())),
         "mcmc, 10 steps" => Box::new(Sampling::new(task, Mcmc::new(10, Cut::Prefix, TRIES))),
         "imh, 10 steps" => Box::new(Sampling::new(task, Imh::new(10, TRIES))),
         "twist" => Box::new(Sampling::new(task, Twisted::new())),
         "twist:budget=2" => Box::new(Sampling::new(task, Twisted::new().with_budget(2.0, TRIES))),
         "smc, values, N = 8" => {
-            let config = SmcConfig { particles: 8, ..SmcConfig::default() };
-            Box::new(Smc::by_values(task, config, StateValues::new(1 << 24)))
+            let values = Some(StateValues::new(1 << 24));
+            Box::new(Sampling::new(task, Smc { particles: 8, values, ..Smc::default() }))
         }
         _ => unreachable!("no sampler has the name {name}"),
     }

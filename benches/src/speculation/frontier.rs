@@ -32,7 +32,7 @@ fn draw(
     let vocabulary = builder.build().expect("short tokens");
     let target = Hashed::model(VOCABULARY, steep, 0.0);
     let task = Task::new(target.clone(), Unconstrained::new(&vocabulary), &vocabulary, MAX_TOKENS);
-    let config = SpeculationConfig { length, budget, weights: false, ..SpeculationConfig::default() };
+    let config = SpeculationConfig { length, budget, weights: false };
     let draft = ModelDraft::new(Hashed::model(VOCABULARY, steep, apart));
     // Without memory each row is asked for, and each position drafted.
     let task = Task { max_bytes: 0, ..task.after(vec![TokenId(0)]) };
@@ -42,7 +42,7 @@ fn draw(
     for _ in 0..outputs {
         passes += sampler.draw(&mut rng).expect("rows that are distributions").cost.passes;
     }
-    (*sampler.scheduler().speculation(), passes)
+    (*sampler.machine().speculation(), passes)
 }
 
 pub(super) fn report(outputs: u32) -> String {

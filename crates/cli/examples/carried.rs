@@ -14,7 +14,7 @@ use std::error::Error;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use unskew::{
     Model, Spec,
-    core::{AnyConstraint, Sampler, logprob::log_sum_exp},
+    core::{Sampler, logprob::log_sum_exp},
     samplers::{Masked, Sampling, StateValues, Task, Twisted},
 };
 
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, end, spec) in cases {
         // One compiled constraint: a key of a state means the same under all prompts.
         let first = model.prompt(prompt(0, end)).max_tokens(64).constrain(spec)?.task()?;
-        let constraint: AnyConstraint = first.constraint.clone();
+        let constraint = first.constraint;
         let task = |number: usize| -> Result<_, Box<dyn Error>> {
             let other = model.prompt(prompt(number, end)).max_tokens(64).task()?;
             let tokens = model.tokens().vocabulary();

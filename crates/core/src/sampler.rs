@@ -17,6 +17,16 @@ pub enum Finish {
     Length,
 }
 
+impl Finish {
+    /// The name, as programs write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+        }
+    }
+}
+
 /// How a sampler came by an output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
@@ -31,6 +41,19 @@ pub enum Origin {
     Chained,
     /// Found by a search for probable outputs: not a sample of any distribution.
     Searched,
+}
+
+impl Origin {
+    /// The name, as programs write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed",
+            Self::Accepted => "accepted",
+            Self::Resampled => "resampled",
+            Self::Chained => "chained",
+            Self::Searched => "searched",
+        }
+    }
 }
 
 /// The work that an output took.

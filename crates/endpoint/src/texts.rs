@@ -259,18 +259,21 @@ impl Endpoint {
         // vLLM gives the tokens of a prompt with its first output alone.
         let prompt_ids = choices.iter().find_map(|choice| choice.prompt_token_ids.clone());
         let text = |choice: Choice| {
-            let finish = match choice.finish_reason.as_deref() {
-                Some("stop") => Finish::Stop,
-                Some("length") => Finish::Length,
-                other => {
-                    return Err(self.client.unknown(path, format!("an output ended by {other:?}")));
-                }
-            };
+            let finish = self.finish(choice.finish_reason.as_deref(), path)?;
             let log_prob = log_prob(&choice).filter(|_| asked.temperature == 1.0);
             let text = choice.message.and_then(|message| message.content).unwrap_or(choice.text);
             Ok(Text { text, ids: choice.token_ids, prompt_ids: prompt_ids.clone(), finish, log_prob })
         };
         choices.into_iter().map(text).collect()
+    }
+
+    /// How an output ended, in the words of any server.
+    fn finish(&self, reason: Option<&str>, path: &str) -> Result<Finish, EndpointError> {
+        match reason {
+            Some("stop" | "eos") => Ok(Finish::Stop),
+            Some("length" | "limit") => Ok(Finish::Length),
+            other => Err(self.client.unknown(path, format!("an output ended by {other:?}"))),
+        }
     }
 
     fn generate(&self, asked: &Asked<'_>) -> Result<Vec<Text>, EndpointError> {
@@ -303,11 +306,7 @@ impl Endpoint {
         let text = |generated: Generated| {
             let Meta { finish_reason, output_token_logprobs, input_token_logprobs } = generated.meta_info;
             let reason = finish_reason.as_ref().and_then(|reason| reason.get("type")?.as_str());
-            let finish = match reason {
-                Some("stop") => Finish::Stop,
-                Some("length") => Finish::Length,
-                other => return Err(self.client.unknown(PATH, format!("an output ended by {other:?}"))),
-            };
+            let finish = self.finish(reason, PATH)?;
             let ids = |list: &[Scored]| list.iter().map(|(_, id, _)| *id).collect();
             let log_prob = output_token_logprobs.as_deref().and_then(sum).filter(|_| temperature == 1.0);
             Ok(Text {
@@ -340,11 +339,7 @@ impl Endpoint {
         let mut completed = completed.into_vec();
         completed.sort_by_key(|completed| completed.index);
         let text = |completed: Completed| {
-            let finish = match completed.stop_type.as_str() {
-                "eos" => Finish::Stop,
-                "limit" => Finish::Length,
-                other => return Err(self.client.unknown(PATH, format!("an output ended by {other:?}"))),
-            };
+            let finish = self.finish(Some(&completed.stop_type), PATH)?;
             let numbers = completed.completion_probabilities;
             let whole = numbers.len() == completed.tokens.len() && temperature == 1.0;
             Ok(Text {

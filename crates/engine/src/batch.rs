@@ -9,12 +9,9 @@
 //! that most rows have, and read states again that another scratch knows.
 
 use rayon::{ThreadPool, prelude::*};
-use unskew_core::TokenId;
+use unskew_core::{AnyState, Constraint, TokenId};
 
-use crate::{
-    Matcher, MatcherError,
-    machine::{Slot, State},
-};
+use crate::{Matcher, MatcherError, pool::Slot};
 
 /// The most sequences of one piece of work.
 const PIECE: usize = 16;
@@ -121,7 +118,7 @@ pub fn fill_batch(
         return jobs.iter_mut().try_for_each(|job| job.fill(&job.of.matcher.slot().clone()));
     };
     // Rows of one constraint lie together, and where there are several pieces of it each has a slot of its own.
-    let address = |job: &Job<'_, '_>| std::ptr::from_ref(&**job.of.matcher.machine()).addr();
+    let address = |job: &Job<'_, '_>| std::ptr::from_ref(job.of.matcher.pool()).addr();
     let mut order: Vec<Ordered<'_, '_>> =
         jobs.drain(..).enumerate().map(|(at, job)| Ordered { address: address(&job), at, job }).collect();
     order.sort_unstable_by_key(|ordered| (ordered.address, ordered.at));
@@ -175,7 +172,7 @@ fn jobs<'a, 'm>(
 enum Behind {
     /// In front of a token that is not allowed, or at the end: at the place of the sequence or of an earlier token.
     Same(Option<usize>),
-    At(State),
+    At(AnyState),
     End,
 }
 
@@ -222,7 +219,7 @@ fn next(
         Some(Behind::End | Behind::Same(_)) => return Ok(Behind::Same(parent)),
     };
     if matcher.is_stop(token) {
-        let may_end = matcher.machine().is_accepting(&state);
+        let may_end = matcher.pool().constraint.is_accepting(&state);
         return Ok(if may_end { Behind::End } else { Behind::Same(parent) });
     }
     Ok(if matcher.step_with(slot, &mut state, token)? { Behind::At(state) } else { Behind::Same(parent) })

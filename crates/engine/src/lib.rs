@@ -19,8 +19,8 @@
 //! | `grammars` | grammars of specs: what a grammar refers to, and specs as parts of others |
 //! | `compile` | from a `Spec` to a constraint of one of the engines |
 //! | `compiler` | once for each spec, within limits of memory and time |
-//! | `machine` | a constraint of any kind with the scratches of its matchers |
-//! | `constraint` | the same for samplers |
+//! | `pool` | a constraint of any kind with the scratches that all share |
+//! | `constraint` | a compiled constraint as that of samplers |
 //! | `matcher` | one sequence: fill, accept, validate, roll back, forced tokens and texts |
 //! | `rejection` | where the text of some tokens leaves a constraint |
 //! | `batch` | rows of many sequences and of their drafts, on threads |
@@ -71,8 +71,8 @@ mod explain;
 mod fields;
 mod gbnf;
 pub mod items;
-mod machine;
 mod matcher;
+mod pool;
 mod progress;
 pub mod read;
 mod rejection;
@@ -87,7 +87,7 @@ pub use unskew_notation::{Gbnf, Loosening, LooseningKind};
 pub use self::{
     batch::{BatchRow, DraftNode, Drafts, fill_batch},
     compiler::{COMPILE_FUEL, Compiled, Compiler, CompilerOptions, CompilerStats, Until},
-    constraint::{LastScratch, Position},
+    constraint::LastScratch,
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
     gbnf::GBNF_BYTES,

@@ -4,9 +4,9 @@
 //! are read by their crates, which have limits of their own.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::{Error, Result};
@@ -98,6 +98,35 @@ pub fn text(path: &Path) -> Result<String> {
         text.pop();
     }
     Ok(text)
+}
+
+/// The files of a folder, and of those in it, whose names end in one of these ways: in an order of their own.
+///
+/// # Errors
+///
+/// [`Error::File`], also beyond 100,000 files and folders.
+pub fn files(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    /// The most files and folders.
+    const MAX_ENTRIES: usize = 100_000;
+    let (mut open, mut files, mut left) = (vec![folder.to_owned()], Vec::new(), MAX_ENTRIES);
+    while let Some(at) = open.pop() {
+        let entries = fs::read_dir(&at).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(|error| Error::file(&at, error))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        let many = || format!("more than {MAX_ENTRIES} files and folders; keep those that are read apart");
+        left = left.checked_sub(entries.len()).ok_or_else(|| Error::file(folder, many()))?;
+        for entry in entries {
+            let path = entry.path();
+            let ends = |ending: &&str| path.extension().is_some_and(|extension| extension == *ending);
+            // A link to a folder is none, so this ends.
+            if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
+                open.push(path);
+            } else if endings.iter().any(ends) {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// How many bytes of the beginning of a text are a byte order mark.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
-use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
+use unskew_core::{Constraint, TokenId, TokenMask};
 
 use crate::Compiled;
 
@@ -33,69 +33,6 @@ pub struct Rejection {
     pub expected_count: usize,
     /// Whether the output may end here.
     pub may_end: bool,
-}
-
-impl Rejection {
-    /// The place in the text of `ids`, whose first `index` tokens lead to `state`. The next one, if there is one, is
-    /// not allowed.
-    ///
-    /// Cost: a mask.
-    ///
-    /// # Panics
-    ///
-    /// If there are fewer than `index` tokens, or `state` is one of another constraint.
-    pub fn new<C: Constraint>(
-        vocabulary: &Vocabulary,
-        (constraint, scratch): (&C, &mut C::Scratch),
-        state: &C::State,
-        (ids, index): (&[TokenId], usize),
-    ) -> Self {
-        let before = vocabulary.decode(&ids[..index]);
-        let rest = vocabulary.decode(&ids[index..]);
-        let reach = constraint.reach(scratch, state, &rest);
-        // A token that names no text is rejected as a whole.
-        let of_token = ids.get(index).and_then(|id| vocabulary.text(*id)).map_or(0, <[u8]>::len);
-        let read = reach.map_or(0, |reach| reach.len.min(of_token));
-        // The state inside of the token, where the vocabulary has the bytes one by one; or else that in front of it.
-        let (mut inner, mut inside) = (state.clone(), read);
-        let single = |byte: u8| {
-            let mut ids = (0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX)).map(TokenId);
-            ids.find(|id| vocabulary.text(*id) == Some(&[byte][..]))
-        };
-        let advances =
-            |byte: &u8| single(*byte).is_some_and(|id| constraint.advance(scratch, &mut inner, id).is_ok());
-        if rest[..read].iter().all(advances) {
-            inside = 0;
-        } else {
-            inner = state.clone();
-        }
-        let mut mask = TokenMask::new(constraint.vocab_len());
-        constraint.fill_mask(scratch, &inner, mask.as_mut());
-        let mut expected = BTreeSet::new();
-        for id in mask.ids() {
-            let next = vocabulary.text(id).and_then(|text| text.strip_prefix(&rest[read - inside..read]));
-            let text = next.filter(|next| !next.is_empty()).map(|next| match next.utf8_chunks().next() {
-                Some(chunk) if !chunk.valid().is_empty() => chunk.valid().chars().take(1).collect(),
-                _ => "a character beyond ASCII".to_owned(),
-            });
-            expected.extend(text);
-        }
-        let may_end = match reach {
-            Some(reach) => read == reach.len && reach.is_accepting,
-            None => constraint.is_accepting(state),
-        };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let shown = text(&[&*before, &rest[..read]].concat());
-        let count = shown.chars().count();
-        Self {
-            offset: before.len() + read,
-            before: shown.chars().skip(count.saturating_sub(BEFORE)).collect(),
-            after: text(&rest[read..]).chars().take(AFTER).collect(),
-            expected_count: expected.len(),
-            expected: expected.into_iter().take(LISTED).collect(),
-            may_end,
-        }
-    }
 }
 
 impl fmt::Display for Rejection {
@@ -133,6 +70,50 @@ impl Compiled {
             return None;
         }
         let index = rejected.unwrap_or(ids.len());
-        Some(Rejection::new(vocabulary, (self, &mut scratch), &state, (ids, index)))
+        let before = vocabulary.decode(&ids[..index]);
+        let rest = vocabulary.decode(&ids[index..]);
+        let reach = self.reach(&mut scratch, &state, &rest);
+        // A token that names no text is rejected as a whole.
+        let of_token = ids.get(index).and_then(|id| vocabulary.text(*id)).map_or(0, <[u8]>::len);
+        let read = reach.map_or(0, |reach| reach.len.min(of_token));
+        // The state inside of the token, where the vocabulary has the bytes one by one; or else that in front of it.
+        let (mut inner, mut inside) = (state.clone(), read);
+        let single = |byte: u8| {
+            let mut ids = (0..u32::try_from(vocabulary.len()).unwrap_or(u32::MAX)).map(TokenId);
+            ids.find(|id| vocabulary.text(*id) == Some(&[byte][..]))
+        };
+        let advances =
+            |byte: &u8| single(*byte).is_some_and(|id| self.advance(&mut scratch, &mut inner, id).is_ok());
+        if rest[..read].iter().all(advances) {
+            inside = 0;
+        } else {
+            inner = state.clone();
+        }
+        let mut mask = TokenMask::new(self.vocab_len());
+        self.fill_mask(&mut scratch, &inner, mask.as_mut());
+        let mut expected = BTreeSet::new();
+        for id in mask.ids() {
+            let next = vocabulary.text(id).and_then(|text| text.strip_prefix(&rest[read - inside..read]));
+            let text = next.filter(|next| !next.is_empty()).map(|next| match next.utf8_chunks().next() {
+                Some(chunk) if !chunk.valid().is_empty() => chunk.valid().chars().take(1).collect(),
+                _ => "a character beyond ASCII".to_owned(),
+            });
+            expected.extend(text);
+        }
+        let may_end = match reach {
+            Some(reach) => read == reach.len && reach.is_accepting,
+            None => self.is_accepting(&state),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let shown = text(&[&*before, &rest[..read]].concat());
+        let count = shown.chars().count();
+        Some(Rejection {
+            offset: before.len() + read,
+            before: shown.chars().skip(count.saturating_sub(BEFORE)).collect(),
+            after: text(&rest[read..]).chars().take(AFTER).collect(),
+            expected_count: expected.len(),
+            expected: expected.into_iter().take(LISTED).collect(),
+            may_end,
+        })
     }
 }

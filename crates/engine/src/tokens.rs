@@ -11,7 +11,7 @@ use std::{
 };
 
 use unskew_automata::{CanonicalIndex, TokenizerAutomaton};
-use unskew_core::{OutputEnd, TextOrder, TokenId, Vocabulary, WithEnd};
+use unskew_core::{TextOrder, TokenId, Vocabulary};
 use unskew_trie::{TokenTrie, heal};
 use unskew_vocab::{DecoderNote, Tokenizer, TokenizerError};
 
@@ -120,14 +120,6 @@ impl TokenSpace {
     /// there is no tokenizer. It is made the first time: about 50 milliseconds for 128,000 tokens.
     pub fn text_order(&self) -> &Arc<TextOrder> {
         self.order.get_or_init(|| Arc::new(TextOrder::new(Arc::clone(&self.vocabulary))))
-    }
-
-    /// A constraint over these tokens whose outputs end so.
-    pub fn with_end<C>(&self, constraint: C, end: OutputEnd) -> WithEnd<C> {
-        match end {
-            OutputEnd::Model => WithEnd::model(constraint),
-            OutputEnd::Free => WithEnd::free(constraint, Arc::clone(self.text_order())),
-        }
     }
 
     /// The memory of the trie, of the order of texts, and of the index of canonical sequences, in bytes; the

@@ -9,10 +9,7 @@ use std::{
 };
 
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyType};
-use unskew::{
-    Error, SpecError, chain, engine,
-    engine::{MatcherError, place},
-};
+use unskew::{Error, SpecError, chain, engine, engine::MatcherError};
 
 /// The module with the classes.
 const MODULE: &str = "unskew._errors";
@@ -103,10 +100,13 @@ pub(crate) fn of_spec(error: &SpecError) -> PyErr {
 pub(crate) fn of_facade(error: &Error) -> PyErr {
     let message = chain(error);
     match error {
-        Error::File { path, .. } => Class::Constraint.with_place(message, Some(path.display().to_string())),
-        Error::Constraint(source) => Class::Constraint.with_place(message, place(&**source)),
-        Error::Spec(error) => of_spec(error),
-        Error::Tokens(_) => Class::Tokenizer.error(message),
+        Error::Engine(error) => match &**error {
+            engine::Error::File { path, .. } => {
+                Class::Constraint.with_place(message, Some(path.display().to_string()))
+            }
+            engine::Error::Combination(_) => Class::Option.error(message),
+            other => of_engine(other),
+        },
         Error::Sample(_) | Error::Model(_) | Error::Cancelled | Error::TimeLimit { .. } => {
             Class::Sample.error(message)
         }

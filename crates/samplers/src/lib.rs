@@ -9,7 +9,7 @@
 //!
 //! over any [`Constraint`](unskew_core::Constraint) and any [`LanguageModel`](unskew_core::LanguageModel).
 //!
-//! A sampler is a policy over a task: [`Sampling::new(task, Exact::cars(1_000))`](Sampling).
+//! A sampler is a policy over a task, or other rules: [`Sampling::new(task, Exact::cars(1_000))`](Sampling).
 //!
 //! | policy | distribution of one output | cost of one output |
 //! |---|---|---|
@@ -37,7 +37,8 @@
 //! outputs share is counted with the first of them. [`trace()`] shows where an output loses the model's mass.
 //!
 //! A program with a loop of its own around the model (a server, or an engine that calls back with logits) uses a
-//! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them.
+//! policy without a model. A [`Scheduler`] is a [`Machine`]: it asks for rows, and the program feeds them. Its draws
+//! are those of a [`Drawing`].
 //!
 //! An engine that batches its own sequences and samples from rows that a plug-in may change takes [`Walks`]: one
 //! rollout along one of its sequences, asked for the token of a position and told the row there. A [`WalkTable`] holds
@@ -67,6 +68,7 @@ mod machine;
 mod random;
 mod task;
 
+mod drawing;
 mod policy;
 mod rollout;
 mod row;
@@ -75,9 +77,6 @@ mod session;
 mod tree;
 mod values;
 mod walks;
-
-mod search;
-mod weighted;
 
 pub mod speculative;
 
@@ -91,14 +90,14 @@ mod mutants;
 #[cfg(test)]
 mod testing;
 
+pub use drawing::{Beam, Drawing, Populations, Rules, Sampling, Search, Smc};
 pub use error::SampleError;
 pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
 pub use machine::{FedRow, Machine, Poll, Request, SequencePool, drive, step};
-pub use policy::{Asap, Cut, Exact, Imh, Mcmc, Twisted};
+pub use policy::{Asap, Awrs, Cut, Exact, Greedy, Imh, Masked, Mcmc, Twisted};
 pub use retokenize::{Spelling, retokenize};
 pub use row::{log_mass, log_normalizer};
-pub use scheduler::{Sampling, Scheduler, Usage};
-pub use search::{Beam, Greedy, Search};
+pub use scheduler::{Scheduler, Usage};
 pub use task::{ModelShape, Task};
 pub use trace::{TraceStep, trace};
 pub use tree::TrieFileError;
@@ -111,4 +110,3 @@ pub use walks::{
 pub use warped::{
     MAX_TEMPERATURE, MIN_TEMPERATURE, TemperatureError, Truncation, TruncationError, Warp, Warped,
 };
-pub use weighted::{Awrs, Masked, Populations, Smc, SmcConfig};

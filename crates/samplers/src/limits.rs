@@ -7,7 +7,7 @@
 
 use crate::SampleError;
 
-/// The most particles of a population ([`SmcConfig::particles`](crate::SmcConfig::particles)). A rollout takes some
+/// The most particles of a population ([`Smc::particles`](crate::Smc::particles)). A rollout takes some
 /// kilobytes.
 pub const MAX_PARTICLES: usize = 1 << 14;
 

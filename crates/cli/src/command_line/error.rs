@@ -3,7 +3,10 @@
 use std::{fmt, path::Path};
 
 pub(crate) use crate::chain;
-use crate::{command_line::help, engine::spec::Limit};
+use crate::{
+    command_line::help,
+    engine::{Error, spec::Limit},
+};
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -133,20 +136,23 @@ impl From<crate::Error> for Failure {
             crate::Error::Model(error) if error.is::<crate::endpoint::EndpointError>() => {
                 Self::Input(in_flags(&error.to_string()))
             }
-            crate::Error::Combination(_) | crate::Error::Spec(_) => {
-                Self::Input(with_flag(in_flags(&error.to_string())))
-            }
-            crate::Error::File { path, source } if source.is::<crate::Mismatch>() => {
-                Self::file(&path, in_flags(&source.to_string()))
-            }
+            crate::Error::Engine(error) => match &*error {
+                Error::Combination(_) | Error::Spec(_) => {
+                    Self::Input(with_flag(in_flags(&error.to_string())))
+                }
+                Error::File { path, source } if source.is::<crate::Mismatch>() => {
+                    Self::file(path, in_flags(&source.to_string()))
+                }
+                other => Self::bad(other),
+            },
             // The names in others are those of a user's text.
             other => Self::bad(&other),
         }
     }
 }
 
-impl From<crate::engine::Error> for Failure {
-    fn from(error: crate::engine::Error) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         crate::Error::from(error).into()
     }
 }

@@ -1,11 +1,8 @@
 //! All files that a run reads, so that none of them is written over by its results.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use crate::{ModelSource, Spec, sets::SetStore, spec::FileRole};
+use crate::{ModelSource, Spec, read, sets::SetStore, spec::FileRole};
 use unskew_files::{probe, refuse_inputs};
 
 use crate::command_line::{
@@ -46,7 +43,7 @@ fn of_source(source: &ModelSource) -> Vec<PathBuf> {
     match source {
         ModelSource::Tiny | ModelSource::TinyDraft | ModelSource::Endpoint(_) => Vec::new(),
         // A folder that cannot be listed cannot be read either, and its reader says so.
-        ModelSource::Folder(folder) => of_folder(folder, OF_MODELS).unwrap_or_default(),
+        ModelSource::Folder(folder) => read::files(folder, OF_MODELS).unwrap_or_default(),
         ModelSource::Table(path) | ModelSource::Gguf(path) | ModelSource::LlamaCpp(path) => {
             vec![path.clone()]
         }
@@ -63,30 +60,9 @@ pub(crate) fn of_constraint(spec: &Spec, described: Option<&Path>) -> Vec<PathBu
                 files.push(path.clone());
                 files.extend(SetStore::new(&path).ok().map(|store| store.changes().to_owned()));
             }
-            FileRole::Registry => files.extend(of_folder(&path, OF_SCHEMAS).unwrap_or_default()),
+            FileRole::Registry => files.extend(read::files(&path, OF_SCHEMAS).unwrap_or_default()),
         }
         path
     });
     files
-}
-
-/// The files of a folder, and of those in it, whose names end in one of these ways: in an order of their own.
-pub(crate) fn of_folder(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
-    let (mut open, mut files) = (vec![folder.to_owned()], Vec::new());
-    while let Some(at) = open.pop() {
-        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| Failure::file(&at, error))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let path = entry.path();
-            let ends = |ending: &&str| path.extension().is_some_and(|extension| extension == *ending);
-            // A link to a folder is none, so this ends.
-            if entry.file_type().map_err(|error| Failure::file(&path, error))?.is_dir() {
-                open.push(path);
-            } else if endings.iter().any(ends) {
-                files.push(path);
-            }
-        }
-    }
-    Ok(files)
 }

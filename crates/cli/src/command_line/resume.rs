@@ -116,7 +116,7 @@ impl Sum {
 
     /// The files of a folder, and of those in it, whose names end in one of these ways.
     fn add_folder(&mut self, folder: &Path, endings: &[&str]) -> Result<()> {
-        for path in inputs::of_folder(folder, endings)? {
+        for path in read::files(folder, endings)? {
             let name = path.strip_prefix(folder).unwrap_or(&path);
             self.add(name.as_os_str().as_encoded_bytes());
             self.add_file(&path)?;

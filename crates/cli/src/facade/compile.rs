@@ -2,19 +2,10 @@
 
 use std::{borrow::Cow, fmt::Display, path::Path, sync::Arc};
 
-use unskew_core::{AnyConstraint, TokenId, TokenKind};
-use unskew_engine::{Captures, Compiler, Language, Spec, TokenSpace, Until};
-use unskew_sets::SetConstraint;
+use unskew_core::{TokenId, TokenKind};
+use unskew_engine::{Compiled, Compiler, Language, Spec, TokenSpace, Until};
 
 use super::{Event, Observer, error::Result};
-
-/// The constraint of a request.
-#[derive(Clone, Debug)]
-pub(crate) enum Compiled {
-    Ours(unskew_engine::Compiled),
-    /// The user's own.
-    Own(AnyConstraint),
-}
 
 /// The constraint of `spec` on outputs that begin with `healed`, kept for the next request over the same tokens.
 /// `observer` hears of lines that are left out of a set, and of the reading of large files.
@@ -23,12 +14,12 @@ pub(crate) fn compile(
     tokens: &Arc<TokenSpace>,
     healed: &str,
     observer: &Observer,
-) -> Result<unskew_engine::Compiled> {
+) -> Result<Compiled> {
     tokens.notes().iter().for_each(|note| observer.note(format_args!("note: {note}")));
     spec.notes().iter().for_each(|note| observer.note(format_args!("warning: {note}")));
     // The constraint is made on the CPU, and goes to a GPU from there.
     let mut spec = Cow::Borrowed(spec);
-    if matches!(&spec.language, Language::Set(set) if set.gpu)
+    if asks_for_gpu(&spec)
         && let Language::Set(set) = &mut spec.to_mut().language
     {
         set.gpu = false;
@@ -48,27 +39,6 @@ pub(crate) fn note_space(spec: &Spec, tokens: &TokenSpace, prompt: &[TokenId], o
     }
 }
 
-impl Compiled {
-    /// The reader of the parts of outputs that the constraint names, if it names any.
-    pub(crate) fn captures(&self) -> Option<&Arc<Captures>> {
-        match self {
-            Self::Ours(compiled) => compiled.captures().filter(|captures| captures.has_names()),
-            Self::Own(_) => None,
-        }
-    }
-
-    /// The constraint, where `spec` says on a GPU.
-    pub(crate) fn into_any(self, spec: &Spec, observer: &Observer) -> AnyConstraint {
-        match self {
-            Self::Ours(compiled) => match (&spec.language, compiled.set()) {
-                (Language::Set(asked), Some(set)) if asked.gpu => on_gpu(set.clone(), observer),
-                _ => compiled.constraint(),
-            },
-            Self::Own(constraint) => constraint,
-        }
-    }
-}
-
 impl unskew_engine::Progress for Observer {
     fn note(&self, text: &str) {
         Self::note(self, text);
@@ -83,31 +53,31 @@ impl unskew_engine::Progress for Observer {
     }
 }
 
+/// Whether a set is asked for whose candidates a GPU verifies.
+pub(crate) fn asks_for_gpu(spec: &Spec) -> bool {
+    matches!(&spec.language, Language::Set(set) if set.gpu)
+}
+
 /// The constraint with candidates that a GPU verifies, or the one that there is, and a note that says why.
-fn on_gpu(constraint: SetConstraint, observer: &Observer) -> AnyConstraint {
+pub(crate) fn on_gpu(compiled: Compiled, observer: &Observer) -> Compiled {
     let note = |observer: &Observer, reason: &dyn Display| {
         observer.note(format_args!("warning: `gpu`: {reason}; the CPU does the work"));
     };
     #[cfg(feature = "gpu")]
-    {
+    if let Some(set) = compiled.set() {
         use unskew_sets::{Gpu, GpuSetConstraint};
         let hears = observer.clone();
         let on_gpu = Gpu::new().and_then(|gpu| {
-            GpuSetConstraint::new(constraint.clone(), gpu, move |error| {
+            GpuSetConstraint::new(set.clone(), gpu, move |error| {
                 note(&hears, &unskew_engine::chain(error));
             })
         });
         match on_gpu {
-            Ok(constraint) => AnyConstraint::new(constraint),
-            Err(error) => {
-                note(observer, &unskew_engine::chain(&error));
-                AnyConstraint::new(constraint)
-            }
+            Ok(constraint) => return Compiled::own(constraint, compiled.tokens()),
+            Err(error) => note(observer, &unskew_engine::chain(&error)),
         }
     }
     #[cfg(not(feature = "gpu"))]
-    {
-        note(observer, &"this program was built without the feature \"gpu\"");
-        AnyConstraint::new(constraint)
-    }
+    note(observer, &"this program was built without the feature \"gpu\"");
+    compiled
 }

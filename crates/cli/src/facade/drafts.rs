@@ -1,10 +1,9 @@
 //! Drafts: the parts that propose tokens for the model to verify in one pass, and their share in each output.
 
-use std::sync::Arc;
-
 use serde::Serialize;
-use unskew_core::{EndScratch, EndState, Proposer, TokenId, WithEnd};
-use unskew_grammars::{CountModel, GrammarConstraint, GrammarScratch, GrammarState};
+use unskew_core::{AnyState, EndScratch, EndState, Proposer, TokenId, WithEnd};
+use unskew_engine::{Compiled, LastScratch};
+use unskew_grammars::CountModel;
 use unskew_samplers::speculative::SpeculationStats;
 
 use super::{
@@ -114,34 +113,35 @@ impl Drafted {
     }
 }
 
-/// Counts for a grammar that is shared.
+/// Counts by place in the grammar that a constraint is.
 pub(crate) struct Counts(pub(crate) CountModel);
 
-impl Proposer<WithEnd<Arc<GrammarConstraint>>> for Counts {
+impl Proposer<WithEnd<Compiled>> for Counts {
     fn propose(
         &mut self,
-        constraint: &WithEnd<Arc<GrammarConstraint>>,
-        scratch: &mut EndScratch<GrammarScratch>,
+        constraint: &WithEnd<Compiled>,
+        scratch: &mut EndScratch<LastScratch>,
         text: &[TokenId],
-        state: &EndState<GrammarState>,
+        state: &EndState<AnyState>,
         most: usize,
         tokens: &mut Vec<TokenId>,
     ) {
-        if let EndState::Within(state) = state {
-            let scratch = scratch.inner_mut();
-            self.0.propose(&**constraint.inner(), scratch, text, state, most, tokens);
-        }
+        let Some(state) = state.within() else { return };
+        constraint.inner().with_grammar(scratch.inner_mut(), state, |grammar, scratch, state| {
+            self.0.propose(grammar, scratch, text, state, most, tokens);
+        });
     }
 
     fn observe(
         &mut self,
-        constraint: &WithEnd<Arc<GrammarConstraint>>,
-        scratch: &mut EndScratch<GrammarScratch>,
-        state: &EndState<GrammarState>,
+        constraint: &WithEnd<Compiled>,
+        scratch: &mut EndScratch<LastScratch>,
+        state: &EndState<AnyState>,
         token: TokenId,
     ) {
-        if let EndState::Within(state) = state {
-            self.0.observe(&**constraint.inner(), scratch.inner_mut(), state, token);
-        }
+        let Some(state) = state.within() else { return };
+        constraint.inner().with_grammar(scratch.inner_mut(), state, |grammar, scratch, state| {
+            self.0.observe(grammar, scratch, state, token);
+        });
     }
 }

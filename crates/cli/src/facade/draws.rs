@@ -91,6 +91,8 @@ pub struct Draws {
     rng: ChaCha8Rng,
     /// Outputs that are still to be learned from before the first is given out.
     warm_up: u64,
+    /// Whether a search gives its best output each time.
+    gives_best: bool,
     /// The outputs that are still to be handed out, and those of them that are still to be begun.
     wanted: usize,
     left: usize,
@@ -122,6 +124,7 @@ impl Draws {
             seed,
             rng: ChaCha8Rng::seed_from_u64(seed),
             warm_up,
+            gives_best: false,
             wanted: usize::MAX,
             left: usize::MAX,
             outputs: 0,
@@ -134,7 +137,8 @@ impl Draws {
     /// begins no more.
     #[must_use]
     pub fn take(mut self, outputs: usize) -> Self {
-        let under_way = self.wanted - self.left;
+        // A population gives more outputs than were begun.
+        let under_way = self.wanted.saturating_sub(self.left);
         self.wanted = outputs;
         self.left = outputs.saturating_sub(under_way);
         self
@@ -144,7 +148,7 @@ impl Draws {
     /// its best output each time.
     #[must_use]
     pub fn best_each_time(mut self) -> Self {
-        self.plan.engine.repeat_best();
+        self.gives_best = true;
         self
     }
 
@@ -227,7 +231,7 @@ impl Draws {
     ///
     /// # Errors
     ///
-    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Combination`] where the
+    /// [`Error::Learned`] where the bytes are of another task, or damaged, and [`Error::Engine`] where the
     /// method learns nothing.
     pub fn resume(&mut self, learned: &[u8], generator: Option<ChaCha8Rng>) -> Result<()> {
         let learns = self.plan.method.info().learns;
@@ -312,6 +316,9 @@ impl Iterator for Draws {
             true => Err(self.cancelled()),
             false => match self.warm_up() {
                 Ok(()) => {
+                    if self.gives_best && matches!(self.plan.method, Method::Beam(_)) {
+                        self.plan.engine.give_up();
+                    }
                     let drawn = self.plan.engine.next(&mut self.left, &mut self.rng)?;
                     self.output(drawn)
                 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Cancel, Constraint, OutputEnd, Sampler, TokenId};
+use unskew_core::{Constraint, OutputEnd, Sampler, TokenId};
 use unskew_endpoint::{
     DrawError, Endpoint, EndpointError, EndpointModel, Options, Prompt, Reading, ServerConstraint,
     TextRejection, TextTask, TextWeights,
@@ -21,11 +21,12 @@ use unskew_samplers::SampleError;
 use unskew_vocab::Tokenizer;
 
 use super::{
-    AnyModel, AnyModelError, Method,
+    AnyModel, AnyModelError, Ended, Method, Request, Start,
     engine::{AnySampleError, AnySampler, Drawn, Engine},
     error::{Error, Result},
     method::{Rejecting, TRIES},
     model::bytes,
+    request::Prompt as Given,
 };
 
 /// A text whose tokens are compared with the server's: words, digits, spaces, letters beyond ASCII.
@@ -73,28 +74,6 @@ pub(super) fn connect(
     Ok((Remote { endpoint, missing, tokenizer: true }, AnyModel::new(model), tokens))
 }
 
-/// A request for whole outputs.
-pub(crate) struct Whole<'a> {
-    pub(crate) spec: &'a Spec,
-    pub(crate) constraint: AnyConstraint,
-    /// Whether nothing is forbidden.
-    pub(crate) is_unconstrained: bool,
-    pub(crate) tokens: Arc<TokenSpace>,
-    pub(crate) prompt: WholePrompt<'a>,
-    pub(crate) max_tokens: usize,
-    pub(crate) temperature: f64,
-    pub(crate) batch: usize,
-    pub(crate) cancel: Cancel,
-}
-
-/// The text in front of whole outputs.
-pub(crate) enum WholePrompt<'a> {
-    /// The text, and its tokens here.
-    Text(&'a str, &'a [TokenId]),
-    Ids(&'a [TokenId]),
-    Chat(&'a str),
-}
-
 impl Remote {
     pub(crate) fn has_rows(&self) -> bool {
         self.missing.is_none()
@@ -128,9 +107,16 @@ impl Remote {
     }
 
     /// The sampler of a method over whole outputs.
-    pub(crate) fn engine(&self, method: &Method, whole: Whole<'_>) -> Result<Engine> {
+    pub(crate) fn engine(
+        &self,
+        method: &Method,
+        request: &Request,
+        constraint: Ended,
+        start: &Start,
+        max_tokens: usize,
+    ) -> Result<Engine> {
         let unsupported = |error: EndpointError| Error::Model(error.into());
-        let is_chat = matches!(whole.prompt, WholePrompt::Chat(_));
+        let is_chat = request.is_chat();
         let tries = match method {
             Method::Rejection(rejecting) => rejecting.tries,
             Method::Masked => TRIES,
@@ -141,54 +127,56 @@ impl Remote {
                 )));
             }
         };
-        if whole.spec.canonical && !self.has_ids() {
+        if request.spec.canonical && !self.has_ids() {
             return Err(Error::combination(
                 "`canonical` is about tokens: give the server's `tokenizer`, and a server that gives the tokens of its outputs",
             ));
         }
-        let is_masked = matches!(method, Method::Masked) && !whole.is_unconstrained;
-        if is_masked && whole.constraint.end() == OutputEnd::Free {
-            return Err(Error::combination(
-                "an output under the server's own constraint is followed by the end of its sequence: give `end` model, or use \
-                 `sampler` rejection",
-            ));
-        }
+        let is_masked = matches!(method, Method::Masked) && !request.is_unconstrained();
+        let ends_freely = constraint.end() == OutputEnd::Free;
         let server = self.endpoint.server();
         let by_ids = self.has_ids() && (!is_chat || server == unskew_endpoint::Server::Vllm);
-        let vocabulary = Arc::clone(whole.tokens.vocabulary());
-        let tokens = whole.tokens;
+        let tokens = Arc::clone(request.model.shared_tokens());
+        let vocabulary = Arc::clone(tokens.vocabulary());
         let reading = match by_ids {
             true => Reading::ids(vocabulary),
             false => Reading::texts(vocabulary, move |text| tokens.encode_output(text).ok()),
         };
         let ids = |ids: &[TokenId]| Prompt::Ids(ids.iter().map(|id| id.0).collect());
-        let prompt = match whole.prompt {
-            WholePrompt::Text(_, tokens) if self.has_ids() && !tokens.is_empty() => ids(tokens),
-            WholePrompt::Text(text, _) => Prompt::Text(text.to_owned()),
-            WholePrompt::Ids(tokens) if self.tokenizer => ids(tokens),
-            WholePrompt::Ids(_) => {
+        let prompt = match &request.prompt {
+            Given::Text(_) if self.has_ids() && !start.prompt.is_empty() => ids(&start.prompt),
+            Given::Text(text) => Prompt::Text(text.clone()),
+            Given::Ids(_) if self.tokenizer => ids(&start.prompt),
+            Given::Ids(_) => {
                 return Err(Error::combination("a prompt of tokens needs the server's `tokenizer`"));
             }
-            WholePrompt::Chat(message) => Prompt::Chat(message.to_owned()),
+            Given::Chat(message) => Prompt::Chat(message.clone()),
         };
         let task = TextTask {
             endpoint: Arc::clone(&self.endpoint),
-            constraint: whole.constraint,
+            constraint,
             reading,
             prompt,
-            max_tokens: whole.max_tokens,
-            temperature: whole.temperature,
-            batch: whole.batch,
+            max_tokens,
+            temperature: request.temperature,
+            batch: request.outputs.map_or(request.batch, |outputs| request.batch.max(outputs.min(64))),
             tries,
-            keep_cut: matches!(method, Method::Masked) && whole.is_unconstrained,
-            cancel: whole.cancel,
+            keep_cut: matches!(method, Method::Masked) && request.is_unconstrained(),
+            cancel: request.cancel.clone(),
         };
         match method {
             Method::Masked if is_masked => {
-                let constraint = server_constraint(whole.spec)?;
-                Ok(Box::new(Weights(TextWeights::new(task, constraint).map_err(unsupported)?)))
+                let constraint = server_constraint(&request.spec)?;
+                let sampler = TextWeights::new(task, constraint).map_err(unsupported)?;
+                if ends_freely {
+                    return Err(Error::combination(
+                        "an output under the server's own constraint is followed by the end of its sequence: give `end` model, or use \
+                         `sampler` rejection",
+                    ));
+                }
+                Ok(Box::new(sampler))
             }
-            _ => Ok(Box::new(Rejected(TextRejection::new(task)))),
+            _ => Ok(Box::new(TextRejection::new(task))),
         }
     }
 
@@ -244,28 +232,22 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
     })
 }
 
-/// [`TextRejection`] among the samplers.
-struct Rejected(TextRejection<AnyConstraint>);
-
-/// [`TextWeights`] among the samplers.
-struct Weights(TextWeights<AnyConstraint>);
-
 macro_rules! whole_outputs {
     ($($sampler:ident),*) => {
-        $(impl AnySampler for $sampler {
+        $(impl AnySampler for $sampler<Ended> {
             fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
                 *left = left.checked_sub(1)?;
-                Some(self.0.draw(rng).map(|draw| (draw, None)).map_err(sample_error))
+                Some(self.draw(rng).map(|draw| (draw, None)).map_err(sample_error))
             }
 
             fn log_mass(&mut self) -> Option<f64> {
-                self.0.log_mass()
+                Self::log_mass(self)
             }
         })*
     };
 }
 
-whole_outputs!(Rejected, Weights);
+whole_outputs!(TextRejection, TextWeights);
 
 fn sample_error(error: DrawError) -> AnySampleError {
     match error {

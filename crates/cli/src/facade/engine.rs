@@ -1,26 +1,21 @@
 //! From a [`Method`] to a sampler: the one file that calls the constructors of `unskew-samplers`.
 
-use std::{collections::VecDeque, sync::Arc};
-
 use rand_core::Rng;
-use unskew_core::{AnyConstraint, Constraint, Draw, Sampler, WithEnd};
-
-use unskew_engine::TokenSpace;
-use unskew_grammars::{CountConfig, CountModel, GrammarConstraint};
+use unskew_core::Draw;
+use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig,
-    StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
+    Asap, Awrs, Beam, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues,
+    Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
-        Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
-        check_vocabularies,
+        Budget, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig, check_vocabularies,
     },
 };
 
 use super::{
-    AnyModel, AnyModelError,
+    AnyModel, AnyModelError, Ended, Request,
     drafts::{Counts, Draft, Drafted},
     error::{Error, Result},
-    method::{self, BudgetKind, DiscForm, Length, McmcCut, Method},
+    method::{self, DiscForm, Method},
 };
 
 /// The model that samplers draw from: the user's, at a temperature and truncated before the mask.
@@ -57,8 +52,8 @@ pub(crate) trait AnySampler {
         None
     }
 
-    /// Lets a search give its best output each time.
-    fn repeat_best(&mut self) {}
+    /// Drops the draws under way, so that a search begins anew.
+    fn give_up(&mut self) {}
 }
 
 /// The memory of the values that one sampler learns, in bytes.
@@ -67,104 +62,26 @@ const VALUES_BYTES: usize = 16 << 20;
 /// The name that the prefixes are saved under.
 const NAME: &str = "unskew generate";
 
-macro_rules! rollouts {
-    ($($policy:ident),*) => {
-        $(impl<C: Constraint> AnySampler for Sampling<WarpedModel, C, $policy> {
-            fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-                let draw = self.draw_next(left, rng)?;
-                Some(draw.map(|draw| {
-                    let stats = self.scheduler().take_speculation();
-                    (draw, stats.as_ref().map(Drafted::new))
-                }))
-            }
-
-            fn log_mass(&mut self) -> Option<f64> {
-                self.scheduler().log_mass()
-            }
-
-            fn save(&mut self) -> Option<Vec<u8>> {
-                Some(Sampling::save(self, NAME))
-            }
-
-            fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
-                Some(Sampling::load(self, NAME, bytes))
-            }
-        })*
-    };
-}
-
-rollouts!(Masked, Exact, Asap, Awrs, Mcmc, Imh, Greedy, Twisted);
-
-/// A sampler whose draws are not under way together.
-struct OneByOne<S>(S);
-
-impl<S: Sampler<Error = AnySampleError>> AnySampler for OneByOne<S> {
+impl<D: Drawing> AnySampler for Sampling<WarpedModel, D> {
     fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        *left = left.checked_sub(1)?;
-        Some(self.0.draw(rng).map(|draw| (draw, None)))
-    }
-}
-
-/// A sampler of populations, which gives all outputs of each.
-struct Populations {
-    smc: Smc<WarpedModel, AnyConstraint>,
-    /// Those of the last population that are not handed over.
-    left: VecDeque<Draw>,
-    /// The sum of the weights of all outputs, and the particles of all populations.
-    weights: f64,
-    particles: u64,
-}
-
-impl AnySampler for Populations {
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        *left = left.checked_sub(1)?;
-        if self.left.is_empty() {
-            match self.smc.population(rng) {
-                Ok(draws) => self.left = draws.into(),
-                Err(error) => return Some(Err(error)),
-            }
-            for draw in &self.left {
-                self.weights += draw.log_weight.exp();
-                self.particles += draw.cost.proposals;
-            }
-        }
-        self.left.pop_front().map(|draw| Ok((draw, None)))
+        let draw = self.draw_next(left, rng)?;
+        Some(draw.map(|draw| (draw, self.machine().take_speculation().as_ref().map(Drafted::new))))
     }
 
-    /// Also of the outputs that are not handed over.
+    fn give_up(&mut self) {
+        self.machine().give_up();
+    }
+
     fn log_mass(&mut self) -> Option<f64> {
-        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 particles")]
-        let mean = self.weights / self.particles as f64;
-        (self.particles > 0).then(|| mean.ln().min(0.0))
-    }
-}
-
-/// A search, which finds all of its outputs at once.
-struct Search {
-    beam: OneByOne<Beam<WarpedModel, AnyConstraint>>,
-    /// The outputs that are not handed over, the best first; none before the search.
-    found: Option<VecDeque<Draw>>,
-    repeats_best: bool,
-}
-
-impl AnySampler for Search {
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        if self.repeats_best {
-            return self.beam.next(left, rng);
-        }
-        *left = left.checked_sub(1)?;
-        let found = match &mut self.found {
-            Some(found) => found,
-            None => match self.beam.0.search() {
-                Ok(found) => self.found.insert(found.into()),
-                Err(error) => return Some(Err(error)),
-            },
-        };
-        found.pop_front().map(|draw| Ok((draw, None)))
+        self.machine().log_mass()
     }
 
-    fn repeat_best(&mut self) {
-        self.repeats_best = true;
+    fn save(&mut self) -> Option<Vec<u8>> {
+        Some(Self::save(self, NAME))
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> Option<Result<(), TrieFileError>> {
+        Some(Self::load(self, NAME, bytes))
     }
 }
 
@@ -201,15 +118,10 @@ pub(crate) fn warped(model: AnyModel, temperature: f64, truncate: Option<Truncat
     Ok(Warped::new(model, temperature, Truncate::before(truncate))?)
 }
 
-/// The sampler of a method without a draft, for so many outputs.
-pub(crate) fn engine(
-    method: &Method,
-    outputs: u64,
-    truncate: Option<Truncate>,
-    task: Task<WarpedModel, AnyConstraint>,
-) -> Engine {
+/// The sampler of a method without a draft, for the outputs of a request.
+pub(crate) fn engine(method: &Method, request: &Request, task: Task<WarpedModel, Ended>) -> Engine {
     match *method {
-        Method::Masked => match truncate {
+        Method::Masked => match request.truncate {
             Some(Truncate::AfterMask(truncation)) => {
                 Box::new(Sampling::new(task, Masked::truncated(truncation)))
             }
@@ -224,7 +136,7 @@ pub(crate) fn engine(
                 Method::Disc(method::Disc { top_m: Some(top), .. }) => task.among(top.get()),
                 _ => task,
             };
-            Box::new(Sampling::new(task, exact(method, outputs)))
+            Box::new(Sampling::new(task, exact(method, request.expected())))
         }
         Method::Twisted(twisted) => {
             let policy = Twisted::new();
@@ -240,29 +152,12 @@ pub(crate) fn engine(
             // Each population is as many tries as it has outputs.
             let max_tries = smc.tries.div_ceil(particles as u64);
             let (threshold, twisted, all) = (smc.threshold, smc.twisted, smc.all);
-            let config = SmcConfig { particles, threshold, twisted, max_tries };
-            let smc = match smc.values {
-                true => Smc::by_values(task, config, StateValues::new(VALUES_BYTES)),
-                false => Smc::new(task, config),
-            };
-            if all {
-                return Box::new(Populations { smc, left: VecDeque::new(), weights: 0.0, particles: 0 });
-            }
-            Box::new(OneByOne(smc))
+            let values = smc.values.then(|| StateValues::new(VALUES_BYTES));
+            Box::new(Sampling::new(task, Smc { particles, threshold, twisted, max_tries, all, values }))
         }
-        Method::Mcmc(mcmc) => {
-            let cut = match mcmc.cut {
-                McmcCut::Prefix => Cut::Prefix,
-                McmcCut::Priority => Cut::Priority,
-                McmcCut::Restart => Cut::Restart,
-            };
-            Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, cut, mcmc.tries)))
-        }
+        Method::Mcmc(mcmc) => Box::new(Sampling::new(task, Mcmc::new(mcmc.steps, mcmc.cut, mcmc.tries))),
         Method::Imh(imh) => Box::new(Sampling::new(task, Imh::new(imh.steps, imh.tries))),
-        Method::Beam(beam) => {
-            let beam = OneByOne(Beam::new(task, beam.n.get()));
-            Box::new(Search { beam, found: None, repeats_best: false })
-        }
+        Method::Beam(beam) => Box::new(Sampling::new(task, Beam::new(beam.n.get()).all())),
         Method::Greedy => Box::new(Sampling::new(task, Greedy)),
     }
 }
@@ -296,32 +191,25 @@ fn form(disc: &method::Disc) -> Exact {
     form.with_budget(disc.budget.unwrap_or(budget))
 }
 
-/// The model whose drafts are verified; a draft has the same tokens and is warped alike.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) outputs: u64,
-    pub(crate) tokens: &'a TokenSpace,
-    pub(crate) temperature: f64,
-    pub(crate) truncate: Option<Truncate>,
-}
-
 /// The sampler of a method over the drafts of another model, or of earlier outputs.
 pub(crate) fn drafting(
     method: &Method,
     draft: &Draft,
-    task: Task<WarpedModel, AnyConstraint>,
-    target: Target<'_>,
+    request: &Request,
+    task: Task<WarpedModel, Ended>,
 ) -> Result<Engine> {
-    let config = speculation(method);
+    let (config, outputs) = (speculation(method), request.expected());
     match draft {
-        Draft::Ngram => {
-            drafted(method, target.outputs, task, ProposerDraft::new(PromptLookup::default()), config)
+        Draft::Ngram => drafted(method, outputs, task, ProposerDraft::new(PromptLookup::default()), config),
+        // Each counts for itself, from its first output on.
+        Draft::Counts => {
+            let counts = Counts(CountModel::new(CountConfig::default()));
+            drafted(method, outputs, task, ProposerDraft::new(counts), config)
         }
-        Draft::Counts => Err(counts_need_a_grammar()),
         Draft::Model(model) => {
-            check_vocabularies(target.tokens.vocabulary(), model.tokens().vocabulary())?;
-            let draft = warped(model.any_model().clone(), target.temperature, target.truncate)?;
-            drafted(method, target.outputs, task, ModelDraft::new(draft), config)
+            check_vocabularies(request.tokens().vocabulary(), model.tokens().vocabulary())?;
+            let draft = warped(model.any_model().clone(), request.temperature, request.truncate)?;
+            drafted(method, outputs, task, ModelDraft::new(draft), config)
         }
     }
 }
@@ -332,27 +220,13 @@ pub(crate) fn counts_need_a_grammar() -> Error {
     )
 }
 
-/// The sampler of a method over counts by place in a grammar. Each counts for itself, from its first output on.
-pub(crate) fn counting(
+fn drafted(
     method: &Method,
     outputs: u64,
-    task: Task<WarpedModel, WithEnd<Arc<GrammarConstraint>>>,
-) -> Result<Engine> {
-    let counts = Counts(CountModel::new(CountConfig::default()));
-    drafted(method, outputs, task, ProposerDraft::new(counts), speculation(method))
-}
-
-fn drafted<C, D>(
-    method: &Method,
-    outputs: u64,
-    task: Task<WarpedModel, C>,
-    draft: D,
+    task: Task<WarpedModel, Ended>,
+    draft: impl Drafter<Ended> + Send + 'static,
     config: SpeculationConfig,
-) -> Result<Engine>
-where
-    C: Constraint + 'static,
-    D: Drafter<C> + Send + 'static,
-{
+) -> Result<Engine> {
     Ok(match method {
         Method::Rejection(_) | Method::Ars(_) | Method::Cars(_) | Method::Disc(_) | Method::Auto(_) => {
             Box::new(Sampling::speculative(task, exact(method, outputs), draft, config)?)
@@ -364,15 +238,9 @@ where
 
 fn speculation(method: &Method) -> SpeculationConfig {
     let budget = match method {
-        Method::Mentored(mentored) => match mentored.budget {
-            BudgetKind::Token => Budget::Token(mentored.kl),
-            BudgetKind::Sequence => Budget::sequence(mentored.kl),
-        },
+        Method::Mentored(mentored) => mentored.budget,
         _ => Budget::Lossless,
     };
-    let length = match method.length() {
-        Some(Length::Fixed(length)) => DraftLength::Fixed(length),
-        Some(Length::Auto) | None => DraftLength::default(),
-    };
+    let length = method.length().unwrap_or_default();
     SpeculationConfig { length, budget, ..SpeculationConfig::default() }
 }

@@ -1,11 +1,8 @@
 //! Why the facade has no model, no constraint or no output.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
-use unskew_engine::{BoxError, Mismatch, SpecError};
+use unskew_engine::{self as engine, BoxError, Mismatch};
 use unskew_samplers::{
     SampleError, TemperatureError, TrieFileError, TruncationError, speculative::SpeculationError,
 };
@@ -18,14 +15,9 @@ use super::{AnyModelError, MethodError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file that cannot be used.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file, or a folder.
-        path: PathBuf,
-        /// The reason.
-        source: BoxError,
-    },
+    /// A file, a tokenizer or a constraint that cannot be used, or parts that do not go together.
+    #[error(transparent)]
+    Engine(#[from] Arc<engine::Error>),
     /// A model that cannot be loaded, or cannot be evaluated.
     #[error(transparent)]
     Model(BoxError),
@@ -36,21 +28,9 @@ pub enum Error {
         /// The key, the tensor or the type that our own decoder does not know.
         source: unskew_runner::LoadError,
     },
-    /// A tokenizer that cannot be loaded, or a text that it cannot spell.
-    #[error(transparent)]
-    Tokens(BoxError),
-    /// A constraint that cannot be compiled.
-    #[error(transparent)]
-    Constraint(BoxError),
-    /// Options of a constraint that do not belong together.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
     /// A method or a parameter of it.
     #[error(transparent)]
     Method(#[from] MethodError),
-    /// Parts that do not go together.
-    #[error(transparent)]
-    Combination(#[from] Mismatch),
     /// A draft that does not fit the model or the method.
     #[error(transparent)]
     Draft(#[from] SpeculationError),
@@ -95,7 +75,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub(crate) fn file(path: &Path, source: impl Into<BoxError>) -> Self {
-        Self::File { path: path.to_owned(), source: source.into() }
+        engine::Error::File { path: path.to_owned(), source: source.into() }.into()
     }
 
     /// Of a GGUF file that our own decoder does not run.
@@ -108,11 +88,11 @@ impl Error {
     }
 
     pub(crate) fn tokens(source: impl Into<BoxError>) -> Self {
-        Self::Tokens(source.into())
+        engine::Error::Tokens(source.into()).into()
     }
 
     pub(crate) fn combination(message: impl Into<String>) -> Self {
-        Self::Combination(Mismatch(message.into()))
+        engine::Error::Combination(Mismatch(message.into())).into()
     }
 }
 
@@ -125,32 +105,14 @@ impl From<SampleError<AnyModelError>> for Error {
     }
 }
 
-impl From<Arc<unskew_engine::Error>> for Error {
-    /// A compiler keeps errors for all that ask for the same.
-    fn from(error: Arc<unskew_engine::Error>) -> Self {
-        use unskew_engine::Error as Engine;
-        match Arc::try_unwrap(error) {
-            Ok(error) => error.into(),
-            Err(shared) => match &*shared {
-                Engine::Spec(source) => Self::Spec(source.clone()),
-                Engine::Combination(source) => Self::Combination(source.clone()),
-                Engine::Tokens(_) => Self::Tokens(shared.into()),
-                _ => Self::Constraint(shared.into()),
-            },
-        }
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Self {
+        Self::Engine(Arc::new(error))
     }
 }
 
-impl From<unskew_engine::Error> for Error {
-    fn from(error: unskew_engine::Error) -> Self {
-        use unskew_engine::Error as Engine;
-        match error {
-            Engine::File { path, source } => Self::File { path, source },
-            Engine::Tokens(source) => Self::Tokens(source),
-            Engine::Spec(source) => Self::Spec(source),
-            Engine::Combination(source) => Self::Combination(source),
-            Engine::Constraint(source) => Self::Constraint(source),
-            other => Self::Constraint(other.into()),
-        }
+impl From<engine::SpecError> for Error {
+    fn from(error: engine::SpecError) -> Self {
+        engine::Error::from(error).into()
     }
 }

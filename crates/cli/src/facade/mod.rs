@@ -35,7 +35,7 @@ pub use self::{
     loss::Loss,
     method::{METHODS, Method, MethodError, MethodInfo},
     model::{Model, ModelSource, folder_tokenizer},
-    request::{Request, Start},
+    request::{Ended, Request, Start},
 };
 pub use unskew_engine::{
     BoxError, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError, SpecOptions,

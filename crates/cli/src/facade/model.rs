@@ -318,7 +318,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where the tokens are not as many as the entries of a row of the model.
+    /// [`Error::Engine`] where the tokens are not as many as the entries of a row of the model.
     pub fn new<M>(model: M, tokens: impl Into<Arc<TokenSpace>>) -> Result<Self>
     where
         M: LanguageModel<Sequence: Send + 'static> + Send + 'static,
@@ -366,7 +366,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`TokenSpace::encode_prompt`], and [`Error::Combination`] where a transformer has no token to start from.
+    /// As [`TokenSpace::encode_prompt`], and [`Error::Engine`] where a transformer has no token to start from.
     pub fn encode_prompt(&self, prompt: &str) -> Result<Vec<TokenId>> {
         let ids = self.tokens.encode_prompt(prompt)?;
         self.check_prompt(&ids)?;

@@ -8,16 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unskew_core::{AnyConstraint, Cancel, Constraint, LanguageModel, OutputEnd, TokenId};
-use unskew_engine::Spec;
+use unskew_core::{Cancel, Constraint, LanguageModel, TokenId, WithEnd};
+use unskew_engine::{Compiled, Spec};
 use unskew_samplers::Task;
 
 use super::{
     AnyModel, Draws, Event, Method, Model, Observer,
-    compile::{Compiled, compile, note_space},
+    compile::{asks_for_gpu, compile, note_space, on_gpu},
     drafts::{self, Draft},
     draws::Plan,
-    engine::{self, Engine, Target, Truncate, WarpedModel},
+    engine::{self, Engine, Truncate, WarpedModel},
     error::{Error, Result},
 };
 
@@ -53,27 +53,30 @@ const BATCH: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
-    model: Model,
-    prompt: Prompt,
+    pub(super) model: Model,
+    pub(super) prompt: Prompt,
     heal: bool,
-    spec: Spec,
-    /// The constraint on outputs that begin with a text.
-    compiled: Option<(String, Compiled)>,
-    temperature: f64,
-    truncate: Option<Truncate>,
+    pub(super) spec: Spec,
+    /// The constraint on outputs that begin with a text; no text: it is the user's own.
+    compiled: Option<(Option<String>, Compiled)>,
+    pub(super) temperature: f64,
+    pub(super) truncate: Option<Truncate>,
     max_tokens: Option<usize>,
     seed: Option<u64>,
-    batch: usize,
-    outputs: Option<usize>,
+    pub(super) batch: usize,
+    pub(super) outputs: Option<usize>,
     draft: Option<Draft>,
-    cancel: Cancel,
+    pub(super) cancel: Cancel,
     time_limit: Option<Duration>,
     observer: Observer,
 }
 
+/// The constraint of a request, and who ends its outputs.
+pub type Ended = WithEnd<Compiled>;
+
 /// The prompt, as a text or as tokens.
 #[derive(Clone, Debug)]
-enum Prompt {
+pub(super) enum Prompt {
     Text(String),
     Ids(Vec<TokenId>),
     /// The message of a chat, which a server puts into its template.
@@ -102,7 +105,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
+    /// [`Error::Engine`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
     #[cfg(feature = "http")]
     pub fn chat(&self, message: impl Into<String>) -> Result<Request> {
         match self.remote() {
@@ -152,8 +155,8 @@ impl Request {
         // Before minutes of compiling.
         self.check_counts()?;
         let healed = self.start()?.healed;
-        let compiled = compile(&self.spec, self.model.shared_tokens(), &healed, &self.observer)?;
-        self.compiled = Some((healed, Compiled::Ours(compiled)));
+        let compiled = self.compile(&healed)?;
+        self.compiled = Some((Some(healed), compiled));
         Ok(self)
     }
 
@@ -161,7 +164,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where its masks are not as long as the rows of the model, or the prompt is healed: such
+    /// [`Error::Engine`] where its masks are not as long as the rows of the model, or the prompt is healed: such
     /// a constraint says nothing about the text that outputs then begin with.
     pub fn constrain_with(mut self, constraint: impl Constraint + 'static) -> Result<Self> {
         let (masks, row) = (constraint.vocab_len(), self.model.any_model().vocab_len());
@@ -174,7 +177,7 @@ impl Request {
             return Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"));
         }
         self.spec = Spec::default();
-        self.compiled = Some((String::new(), Compiled::Own(AnyConstraint::new(constraint))));
+        self.compiled = Some((None, Compiled::own(constraint, self.model.shared_tokens())));
         Ok(self)
     }
 
@@ -271,7 +274,7 @@ impl Request {
 
     /// Whether nothing is forbidden.
     pub fn is_unconstrained(&self) -> bool {
-        !matches!(self.compiled, Some((_, Compiled::Own(_)))) && self.spec.is_unconstrained()
+        !matches!(self.compiled, Some((None, _))) && self.spec.is_unconstrained()
     }
 
     /// The tokens in front of an output.
@@ -302,7 +305,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] where the context of the model has no room for them.
+    /// [`Error::Engine`] where the context of the model has no room for them.
     fn room(&self, prompt: &[TokenId]) -> Result<usize> {
         let asked = self.max_tokens;
         let Some(context) = self.model.any_model().context_len() else {
@@ -327,53 +330,46 @@ impl Request {
     /// The constraint on outputs that begin with `healed`.
     fn compiled(&self, healed: &str) -> Result<Compiled> {
         match &self.compiled {
-            Some((text, compiled)) if text == healed => Ok(compiled.clone()),
-            Some((_, Compiled::Own(_))) => {
+            Some((None, _)) if !healed.is_empty() => {
                 Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"))
             }
-            _ => {
-                let made = compile(&self.spec, self.model.shared_tokens(), healed, &self.observer);
-                made.map(Compiled::Ours)
-            }
+            Some((text, compiled)) if text.as_deref().unwrap_or_default() == healed => Ok(compiled.clone()),
+            _ => self.compile(healed),
         }
     }
 
-    /// The constraint of a sampler, with the end of its outputs.
-    fn any(&self, compiled: Compiled) -> AnyConstraint {
-        let constraint = compiled.into_any(&self.spec, &self.observer);
-        match self.spec.end() {
-            // Its type is erased once.
-            OutputEnd::Model => constraint,
-            end @ OutputEnd::Free => AnyConstraint::new(self.model.tokens().with_end(constraint, end)),
-        }
+    fn compile(&self, healed: &str) -> Result<Compiled> {
+        let compiled = compile(&self.spec, self.model.shared_tokens(), healed, &self.observer)?;
+        Ok(if asks_for_gpu(&self.spec) { on_gpu(compiled, &self.observer) } else { compiled })
     }
 
     /// The model: on a GPU where one is asked for and the program can run it there.
     fn drawing_model(&self) -> AnyModel {
         let model = self.model.any_model();
         #[cfg(feature = "wgpu")]
-        if matches!(&self.spec.language, unskew_engine::Language::Set(set) if set.gpu) {
+        if asks_for_gpu(&self.spec) {
             return super::device::on_gpu(model, &self.observer);
         }
         model.clone()
     }
 
     /// The outputs that share a budget.
-    fn expected(&self) -> u64 {
+    pub(super) fn expected(&self) -> u64 {
         self.outputs.unwrap_or(1) as u64
     }
 
-    fn task_of<C: Constraint>(
+    fn task_of(
         &self,
-        constraint: C,
+        compiled: Compiled,
         prompt: Vec<TokenId>,
         max_tokens: usize,
-    ) -> Result<Task<WarpedModel, C>> {
+    ) -> Result<Task<WarpedModel, Ended>> {
         let model = engine::warped(
             self.drawing_model().observed(self.observer.clone()),
             self.temperature,
             self.truncate,
         )?;
+        let constraint = compiled.with_end(self.spec.end());
         let task = Task::new(model, constraint, self.model.tokens().vocabulary(), max_tokens).after(prompt);
         Ok(Task { batch: self.batch, cancel: self.cancel.clone(), ..task })
     }
@@ -384,11 +380,10 @@ impl Request {
     /// # Errors
     ///
     /// As [`sample`](Self::sample), but for those about the method.
-    pub fn task(&self) -> Result<Task<WarpedModel, AnyConstraint>> {
+    pub fn task(&self) -> Result<Task<WarpedModel, Ended>> {
         let Start { prompt, healed } = self.start()?;
         let max_tokens = self.room(&prompt)?;
-        let constraint = self.any(self.compiled(&healed)?);
-        self.task_of(constraint, prompt, max_tokens)
+        self.task_of(self.compiled(&healed)?, prompt, max_tokens)
     }
 
     /// Outputs that the method with this name draws, such as `cars` or `smc:n=10,twisted`: see
@@ -416,7 +411,7 @@ impl Request {
             beam.n = beam.n.max(outputs.try_into().unwrap_or(beam.n));
         }
         let compiled = self.compiled(&start.healed)?;
-        let captures = compiled.captures().cloned();
+        let captures = compiled.captures().filter(|captures| captures.has_names()).cloned();
         note_space(&self.spec, self.model.tokens(), &start.prompt, &self.observer);
         if let Some(limit) = self.time_limit {
             // A limit that no clock can tell is none.
@@ -458,7 +453,7 @@ impl Request {
     }
 
     #[cfg(feature = "http")]
-    fn is_chat(&self) -> bool {
+    pub(super) fn is_chat(&self) -> bool {
         matches!(self.prompt, Prompt::Chat(_))
     }
 
@@ -475,11 +470,9 @@ impl Request {
             let plain = self.draft.is_none() && self.truncate.is_none() && !self.heal;
             if remote.draws_whole(method, self.is_chat()) {
                 if plain {
-                    let constraint = compiled.into_any(&self.spec, &self.observer);
-                    return Ok((
-                        self.whole(remote, method, constraint, start, max_tokens)?,
-                        Some(remote.described(true)),
-                    ));
+                    let constraint = compiled.with_end(self.spec.end());
+                    let engine = remote.engine(method, self, constraint, start, max_tokens)?;
+                    return Ok((engine, Some(remote.described(true))));
                 }
                 if !remote.has_rows() || self.is_chat() {
                     return Err(Error::combination(
@@ -492,44 +485,12 @@ impl Request {
         Ok((self.engine(method, compiled, start, max_tokens)?, None))
     }
 
-    /// The sampler of a method over whole outputs of a server.
-    #[cfg(feature = "http")]
-    fn whole(
-        &self,
-        remote: &super::endpoint::Remote,
-        method: &Method,
-        constraint: AnyConstraint,
-        start: &Start,
-        max_tokens: usize,
-    ) -> Result<Engine> {
-        use super::endpoint::{Whole, WholePrompt};
-        let prompt = match &self.prompt {
-            Prompt::Text(text) => WholePrompt::Text(text, &start.prompt),
-            Prompt::Ids(_) => WholePrompt::Ids(&start.prompt),
-            Prompt::Chat(message) => WholePrompt::Chat(message),
-        };
-        remote.engine(
-            method,
-            Whole {
-                spec: &self.spec,
-                constraint,
-                is_unconstrained: self.is_unconstrained(),
-                tokens: Arc::clone(self.model.shared_tokens()),
-                prompt,
-                max_tokens,
-                temperature: self.temperature,
-                batch: self.outputs.map_or(self.batch, |outputs| self.batch.max(outputs.min(64))),
-                cancel: self.cancel.clone(),
-            },
-        )
-    }
-
     /// Refuses a method that does not go together with truncation or drafts. [`sample`](Self::sample) does so too,
     /// once it has compiled the constraint.
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`].
+    /// [`Error::Engine`].
     pub fn check(&self, method: &Method) -> Result<()> {
         if matches!(self.truncate, Some(Truncate::AfterMask(_))) && *method != Method::Masked {
             return Err(Error::combination(
@@ -543,15 +504,9 @@ impl Request {
     /// Refuses counts by place without a grammar.
     fn check_counts(&self) -> Result<()> {
         match self.draft {
-            Some(Draft::Counts) if !self.counts() => Err(self.no_counts()),
+            Some(Draft::Counts) if !self.spec.is_grammar() || self.spec.canonical => Err(self.no_counts()),
             _ => Ok(()),
         }
-    }
-
-    /// Whether tokens can be counted by place.
-    fn counts(&self) -> bool {
-        let is_grammar = self.spec.is_grammar();
-        is_grammar && !self.spec.canonical
     }
 
     fn engine(
@@ -561,30 +516,13 @@ impl Request {
         start: &Start,
         max_tokens: usize,
     ) -> Result<Engine> {
-        let prompt = start.prompt.clone();
-        if let Some(draft) = &self.draft {
-            if matches!(draft, Draft::Counts) {
-                let Compiled::Ours(compiled) = compiled else { return Err(self.no_counts()) };
-                let Some(grammar) = compiled.grammar() else { return Err(self.no_counts()) };
-                let constraint = self.model.tokens().with_end(Arc::clone(grammar), self.spec.end());
-                return engine::counting(
-                    method,
-                    self.expected(),
-                    self.task_of(constraint, prompt, max_tokens)?,
-                );
-            }
-            let target = Target {
-                outputs: self.expected(),
-                tokens: self.model.tokens(),
-                temperature: self.temperature,
-                truncate: self.truncate,
-            };
-            let constraint = self.any(compiled);
-            return engine::drafting(method, draft, self.task_of(constraint, prompt, max_tokens)?, target);
+        let is_grammar = compiled.grammar().is_some();
+        let task = self.task_of(compiled, start.prompt.clone(), max_tokens)?;
+        match &self.draft {
+            None => Ok(engine::engine(method, self, task)),
+            Some(Draft::Counts) if !is_grammar => Err(self.no_counts()),
+            Some(draft) => engine::drafting(method, draft, self, task),
         }
-        let constraint = self.any(compiled);
-        let task = self.task_of(constraint, prompt, max_tokens)?;
-        Ok(engine::engine(method, self.expected(), self.truncate, task))
     }
 
     /// Why tokens cannot be counted by place.

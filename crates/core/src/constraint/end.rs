@@ -529,15 +529,18 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     }
 
     fn end(&self) -> OutputEnd {
-        if self.free.is_some() { OutputEnd::Free } else { OutputEnd::Model }
+        if self.free.is_some() { OutputEnd::Free } else { self.constraint.end() }
     }
 
     fn is_over(&self, scratch: &mut Self::Scratch, state: &Self::State) -> bool {
         let EndState::Within(state) = state else { return true };
-        if self.free.is_none() || !self.constraint.is_accepting(state) {
+        let EndScratch { inner, mask, .. } = scratch;
+        if self.free.is_none() {
+            return self.constraint.is_over(inner, state);
+        }
+        if !self.constraint.is_accepting(state) {
             return false;
         }
-        let EndScratch { inner, mask, .. } = scratch;
         match self.constraint.ready_mask(inner, state) {
             Some(ready) => ready.none(),
             None => {
@@ -548,9 +551,12 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     }
 
     fn fill_ends(&self, scratch: &mut Self::Scratch, state: &Self::State, mut mask: MaskMut<'_>) -> bool {
-        let Some(free) = &self.free else { return false };
+        let within = state.within();
+        let Some(free) = &self.free else {
+            return within.is_some_and(|state| self.constraint.fill_ends(&mut scratch.inner, state, mask));
+        };
         mask.fill();
-        if let EndState::Within(state) = state
+        if let Some(state) = within
             && let Some(staying) = &self.exits(scratch, state, free).staying
         {
             // Ids beyond the vocabulary leave every constraint.
@@ -563,7 +569,7 @@ impl<C: Constraint> Constraint for WithEnd<C> {
     fn tail<'a>(&self, state: &'a Self::State) -> Option<&'a [TokenId]> {
         match state {
             EndState::Passed(spelled) => Some(spelled),
-            EndState::Within(_) => None,
+            EndState::Within(state) => self.constraint.tail(state),
         }
     }
 }

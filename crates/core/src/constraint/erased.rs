@@ -1,8 +1,9 @@
 //! One type for every constraint, for a command line or a server that learns the kind of constraint at run time.
 //!
 //! [`AnyConstraint`] is itself a [`Constraint`]. So samplers are written once, against the trait, and pay one virtual
-//! call per mask or per batch. The erased methods live in a private trait of a private module and carry names of
-//! their own: with the names of `Constraint`, a caller that sees both traits gets "multiple applicable items".
+//! call per mask or per batch. Behind it is the trait itself, with states and scratches of one type.
+//!
+//! Tried instead: a private trait with a method for each of those of `Constraint`. It was a third list of them.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -14,23 +15,43 @@ use crate::{Constraint, MaskBatch, MaskMut, MaskRef, OutputEnd, Reach, Rejected,
 ///
 /// The methods panic when they are given a state or a scratch that another kind of constraint made.
 #[derive(Clone)]
-pub struct AnyConstraint(Arc<dyn Erased>);
+pub struct AnyConstraint(pub(super) Arc<Erased>);
+
+/// A constraint whose states and scratches are of any type.
+pub(super) type Erased = dyn Constraint<State = AnyState, Scratch = AnyScratch>;
 
 impl AnyConstraint {
     /// Erases the type of `constraint`.
     pub fn new<C: Constraint + 'static>(constraint: C) -> Self {
-        Self(Arc::new(constraint))
+        Self(Arc::new(Erasing(constraint)))
     }
 }
 
 impl fmt::Debug for AnyConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnyConstraint").field("vocab_len", &self.0.erased_vocab_len()).finish_non_exhaustive()
+        f.debug_struct("AnyConstraint").field("vocab_len", &self.0.vocab_len()).finish_non_exhaustive()
     }
 }
 
 /// The state of an [`AnyConstraint`].
 pub struct AnyState(Box<dyn ErasedState>);
+
+trait ErasedState: Any + Send + Sync {
+    fn boxed_clone(&self) -> Box<dyn ErasedState>;
+}
+
+impl<S: Clone + Send + Sync + 'static> ErasedState for S {
+    fn boxed_clone(&self) -> Box<dyn ErasedState> {
+        Box::new(self.clone())
+    }
+}
+
+impl AnyState {
+    /// The state itself, where it is of type `S`.
+    pub fn downcast_ref<S: 'static>(&self) -> Option<&S> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+}
 
 impl Clone for AnyState {
     fn clone(&self) -> Self {
@@ -47,226 +68,88 @@ impl fmt::Debug for AnyState {
 /// The scratch of an [`AnyConstraint`].
 pub struct AnyScratch(Box<dyn Any + Send>);
 
+impl AnyScratch {
+    /// The scratch itself, where it is of type `S`.
+    pub fn downcast_ref<S: 'static>(&self) -> Option<&S> {
+        self.0.downcast_ref()
+    }
+
+    /// As [`downcast_ref`](Self::downcast_ref), to be used.
+    pub fn downcast_mut<S: 'static>(&mut self) -> Option<&mut S> {
+        self.0.downcast_mut()
+    }
+}
+
 impl fmt::Debug for AnyScratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AnyScratch")
     }
 }
 
-impl Constraint for AnyConstraint {
+/// A constraint whose states and scratches are handed out without their types.
+struct Erasing<C>(C);
+
+const STATE: &str = "the state was made by this constraint";
+const SCRATCH: &str = "the scratch was made by this constraint";
+
+fn state<C: Constraint>(state: &AnyState) -> &C::State {
+    state.downcast_ref().expect(STATE)
+}
+
+fn scratch<C: Constraint>(scratch: &mut AnyScratch) -> &mut C::Scratch {
+    scratch.downcast_mut().expect(SCRATCH)
+}
+
+/// Methods of a state and a scratch.
+macro_rules! of_state {
+    ($($name:ident($($argument:ident: $type:ty)?) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&self, s: &mut AnyScratch, any: &AnyState, $($argument: $type)?) $(-> $answer)? {
+            self.0.$name(scratch::<C>(s), state::<C>(any), $($argument)?)
+        })*
+    };
+}
+
+impl<C: Constraint> Constraint for Erasing<C> {
     type State = AnyState;
     type Scratch = AnyScratch;
 
+    of_state! {
+        fill_mask(mask: MaskMut<'_>);
+        beyond() -> Option<&'static str>;
+        allows(token: TokenId) -> bool;
+        forced() -> Option<TokenId>;
+        state_key() -> Option<u64>;
+        reach(text: &[u8]) -> Option<Reach>;
+        is_over() -> bool;
+        fill_ends(mask: MaskMut<'_>) -> bool;
+    }
+
     fn vocab_len(&self) -> usize {
-        self.0.erased_vocab_len()
+        self.0.vocab_len()
     }
 
     fn start(&self) -> AnyState {
-        self.0.erased_start()
+        AnyState(Box::new(self.0.start()))
     }
 
     fn scratch(&self) -> AnyScratch {
-        self.0.erased_scratch()
+        AnyScratch(Box::new(self.0.scratch()))
     }
 
-    fn advance(
-        &self,
-        scratch: &mut AnyScratch,
-        state: &mut AnyState,
-        token: TokenId,
-    ) -> Result<(), Rejected> {
-        self.0.erased_advance(scratch, state, token)
+    fn advance(&self, s: &mut AnyScratch, any: &mut AnyState, token: TokenId) -> Result<(), Rejected> {
+        let state = (&mut *any.0 as &mut dyn Any).downcast_mut().expect(STATE);
+        self.0.advance(scratch::<C>(s), state, token)
     }
 
-    fn is_accepting(&self, state: &AnyState) -> bool {
-        self.0.erased_is_accepting(state)
+    fn is_accepting(&self, any: &AnyState) -> bool {
+        self.0.is_accepting(state::<C>(any))
     }
 
-    fn fill_mask(&self, scratch: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) {
-        self.0.erased_fill_mask(scratch, state, mask);
-    }
-
-    fn beyond(&self, scratch: &mut AnyScratch, state: &AnyState) -> Option<&'static str> {
-        self.0.erased_beyond(scratch, state)
-    }
-
-    fn ready_mask<'a>(&'a self, scratch: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>> {
-        self.0.erased_ready_mask(scratch, state)
-    }
-
-    fn allows(&self, scratch: &mut AnyScratch, state: &AnyState, token: TokenId) -> bool {
-        self.0.erased_allows(scratch, state, token)
-    }
-
-    fn forced(&self, scratch: &mut AnyScratch, state: &AnyState) -> Option<TokenId> {
-        self.0.erased_forced(scratch, state)
-    }
-
-    fn state_key(&self, scratch: &mut AnyScratch, state: &AnyState) -> Option<u64> {
-        self.0.erased_state_key(scratch, state)
+    fn ready_mask<'a>(&'a self, s: &'a AnyScratch, any: &AnyState) -> Option<MaskRef<'a>> {
+        self.0.ready_mask(s.downcast_ref().expect(SCRATCH), state::<C>(any))
     }
 
     fn verify(
-        &self,
-        scratch: &mut AnyScratch,
-        states: &mut dyn Iterator<Item = &AnyState>,
-        each: usize,
-        candidates: &[TokenId],
-        valid: &mut [bool],
-    ) {
-        self.0.erased_verify(scratch, states, each, candidates, valid);
-    }
-
-    fn fill_masks(
-        &self,
-        scratch: &mut AnyScratch,
-        states: &mut dyn Iterator<Item = &AnyState>,
-        masks: &mut MaskBatch,
-    ) {
-        self.0.erased_fill_masks(scratch, states, masks);
-    }
-
-    fn reach(&self, scratch: &mut AnyScratch, state: &AnyState, text: &[u8]) -> Option<Reach> {
-        self.0.erased_reach(scratch, state, text)
-    }
-
-    fn may_end_with(&self, byte: u8) -> bool {
-        self.0.erased_may_end_with(byte)
-    }
-
-    fn end(&self) -> OutputEnd {
-        self.0.erased_end()
-    }
-
-    fn is_over(&self, scratch: &mut AnyScratch, state: &AnyState) -> bool {
-        self.0.erased_is_over(scratch, state)
-    }
-
-    fn fill_ends(&self, scratch: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) -> bool {
-        self.0.erased_fill_ends(scratch, state, mask)
-    }
-
-    fn tail<'a>(&self, state: &'a AnyState) -> Option<&'a [TokenId]> {
-        self.0.erased_tail(state)
-    }
-}
-
-trait ErasedState: Any + Send {
-    fn boxed_clone(&self) -> Box<dyn ErasedState>;
-}
-
-impl<S: Clone + Send + 'static> ErasedState for S {
-    fn boxed_clone(&self) -> Box<dyn ErasedState> {
-        Box::new(self.clone())
-    }
-}
-
-fn state<C: Constraint>(state: &AnyState) -> &C::State {
-    (&*state.0 as &dyn Any).downcast_ref().expect("the state was made by this constraint")
-}
-
-fn state_mut<C: Constraint>(state: &mut AnyState) -> &mut C::State {
-    (&mut *state.0 as &mut dyn Any).downcast_mut().expect("the state was made by this constraint")
-}
-
-fn scratch<C: Constraint>(scratch: &AnyScratch) -> &C::Scratch {
-    scratch.0.downcast_ref().expect("the scratch was made by this constraint")
-}
-
-fn scratch_mut<C: Constraint>(scratch: &mut AnyScratch) -> &mut C::Scratch {
-    scratch.0.downcast_mut().expect("the scratch was made by this constraint")
-}
-
-trait Erased: Send + Sync {
-    fn erased_vocab_len(&self) -> usize;
-    fn erased_start(&self) -> AnyState;
-    fn erased_scratch(&self) -> AnyScratch;
-    fn erased_advance(
-        &self,
-        s: &mut AnyScratch,
-        state: &mut AnyState,
-        token: TokenId,
-    ) -> Result<(), Rejected>;
-    fn erased_is_accepting(&self, state: &AnyState) -> bool;
-    fn erased_fill_mask(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>);
-    fn erased_beyond(&self, s: &mut AnyScratch, state: &AnyState) -> Option<&'static str>;
-    fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, state: &AnyState) -> Option<MaskRef<'a>>;
-    fn erased_allows(&self, s: &mut AnyScratch, state: &AnyState, token: TokenId) -> bool;
-    fn erased_forced(&self, s: &mut AnyScratch, state: &AnyState) -> Option<TokenId>;
-    fn erased_state_key(&self, s: &mut AnyScratch, state: &AnyState) -> Option<u64>;
-    fn erased_verify(
-        &self,
-        s: &mut AnyScratch,
-        states: &mut dyn Iterator<Item = &AnyState>,
-        each: usize,
-        candidates: &[TokenId],
-        valid: &mut [bool],
-    );
-    fn erased_fill_masks(
-        &self,
-        s: &mut AnyScratch,
-        states: &mut dyn Iterator<Item = &AnyState>,
-        masks: &mut MaskBatch,
-    );
-    fn erased_reach(&self, s: &mut AnyScratch, state: &AnyState, text: &[u8]) -> Option<Reach>;
-    fn erased_may_end_with(&self, byte: u8) -> bool;
-    fn erased_end(&self) -> OutputEnd;
-    fn erased_is_over(&self, s: &mut AnyScratch, state: &AnyState) -> bool;
-    fn erased_fill_ends(&self, s: &mut AnyScratch, state: &AnyState, mask: MaskMut<'_>) -> bool;
-    fn erased_tail<'a>(&self, state: &'a AnyState) -> Option<&'a [TokenId]>;
-}
-
-impl<C: Constraint> Erased for C {
-    fn erased_vocab_len(&self) -> usize {
-        self.vocab_len()
-    }
-
-    fn erased_start(&self) -> AnyState {
-        AnyState(Box::new(self.start()))
-    }
-
-    fn erased_scratch(&self) -> AnyScratch {
-        AnyScratch(Box::new(self.scratch()))
-    }
-
-    fn erased_advance(
-        &self,
-        s: &mut AnyScratch,
-        state: &mut AnyState,
-        token: TokenId,
-    ) -> Result<(), Rejected> {
-        self.advance(scratch_mut::<C>(s), state_mut::<C>(state), token)
-    }
-
-    fn erased_is_accepting(&self, any: &AnyState) -> bool {
-        self.is_accepting(state::<C>(any))
-    }
-
-    fn erased_fill_mask(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) {
-        self.fill_mask(scratch_mut::<C>(s), state::<C>(any), mask);
-    }
-
-    fn erased_beyond(&self, s: &mut AnyScratch, any: &AnyState) -> Option<&'static str> {
-        self.beyond(scratch_mut::<C>(s), state::<C>(any))
-    }
-
-    fn erased_ready_mask<'a>(&'a self, s: &'a AnyScratch, any: &AnyState) -> Option<MaskRef<'a>> {
-        self.ready_mask(scratch::<C>(s), state::<C>(any))
-    }
-
-    fn erased_allows(&self, s: &mut AnyScratch, any: &AnyState, token: TokenId) -> bool {
-        self.allows(scratch_mut::<C>(s), state::<C>(any), token)
-    }
-
-    fn erased_forced(&self, s: &mut AnyScratch, any: &AnyState) -> Option<TokenId> {
-        self.forced(scratch_mut::<C>(s), state::<C>(any))
-    }
-
-    fn erased_state_key(&self, s: &mut AnyScratch, any: &AnyState) -> Option<u64> {
-        self.state_key(scratch_mut::<C>(s), state::<C>(any))
-    }
-
-    fn erased_verify(
         &self,
         s: &mut AnyScratch,
         states: &mut dyn Iterator<Item = &AnyState>,
@@ -275,39 +158,27 @@ impl<C: Constraint> Erased for C {
         valid: &mut [bool],
     ) {
         let states = &mut states.map(|any| state::<C>(any));
-        self.verify(scratch_mut::<C>(s), states, each, candidates, valid);
+        self.0.verify(scratch::<C>(s), states, each, candidates, valid);
     }
 
-    fn erased_fill_masks(
+    fn fill_masks(
         &self,
         s: &mut AnyScratch,
         states: &mut dyn Iterator<Item = &AnyState>,
         masks: &mut MaskBatch,
     ) {
-        self.fill_masks(scratch_mut::<C>(s), &mut states.map(|any| state::<C>(any)), masks);
+        self.0.fill_masks(scratch::<C>(s), &mut states.map(|any| state::<C>(any)), masks);
     }
 
-    fn erased_reach(&self, s: &mut AnyScratch, any: &AnyState, text: &[u8]) -> Option<Reach> {
-        self.reach(scratch_mut::<C>(s), state::<C>(any), text)
+    fn may_end_with(&self, byte: u8) -> bool {
+        self.0.may_end_with(byte)
     }
 
-    fn erased_may_end_with(&self, byte: u8) -> bool {
-        self.may_end_with(byte)
+    fn end(&self) -> OutputEnd {
+        self.0.end()
     }
 
-    fn erased_end(&self) -> OutputEnd {
-        self.end()
-    }
-
-    fn erased_is_over(&self, s: &mut AnyScratch, any: &AnyState) -> bool {
-        self.is_over(scratch_mut::<C>(s), state::<C>(any))
-    }
-
-    fn erased_fill_ends(&self, s: &mut AnyScratch, any: &AnyState, mask: MaskMut<'_>) -> bool {
-        self.fill_ends(scratch_mut::<C>(s), state::<C>(any), mask)
-    }
-
-    fn erased_tail<'a>(&self, any: &'a AnyState) -> Option<&'a [TokenId]> {
-        self.tail(state::<C>(any))
+    fn tail<'a>(&self, any: &'a AnyState) -> Option<&'a [TokenId]> {
+        self.0.tail(state::<C>(any))
     }
 }

@@ -155,7 +155,7 @@ fn beyond(limit: Option<&'static str>) -> String {
 /// ```
 pub trait Constraint: Send + Sync {
     /// The position of one sequence. Cloning it forks the sequence.
-    type State: Clone + Send + 'static;
+    type State: Clone + Send + Sync + 'static;
     /// Caches and buffers: they never change an answer. One scratch per thread is enough.
     type Scratch: Send + 'static;
 
@@ -307,108 +307,67 @@ pub trait Constraint: Send + Sync {
     }
 }
 
+/// Methods that hand their arguments on.
+macro_rules! forward {
+    ($self:ident => $to:expr; $($name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
+        $(fn $name(&$self, $($argument: $type),*) $(-> $answer)? {
+            $to.$name($($argument),*)
+        })*
+    };
+}
+
 /// A pointer to a constraint behaves as the constraint does.
 macro_rules! delegate {
-    ($pointer:ty) => {
-        impl<C: Constraint + ?Sized> Constraint for $pointer {
-            type State = C::State;
-            type Scratch = C::Scratch;
+    ([$($generic:ident)?] $pointer:ty, $of:ty, $self:ident => $constraint:expr) => {
+        impl $(<$generic: Constraint + ?Sized>)? Constraint for $pointer {
+            type State = <$of as Constraint>::State;
+            type Scratch = <$of as Constraint>::Scratch;
 
-            fn vocab_len(&self) -> usize {
-                (**self).vocab_len()
+            forward! { $self => $constraint;
+                vocab_len() -> usize;
+                start() -> Self::State;
+                scratch() -> Self::Scratch;
+                advance(scratch: &mut Self::Scratch, state: &mut Self::State, token: TokenId) -> Result<(), Rejected>;
+                is_accepting(state: &Self::State) -> bool;
+                fill_mask(scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>);
+                beyond(scratch: &mut Self::Scratch, state: &Self::State) -> Option<&'static str>;
+                allows(scratch: &mut Self::Scratch, state: &Self::State, token: TokenId) -> bool;
+                forced(scratch: &mut Self::Scratch, state: &Self::State) -> Option<TokenId>;
+                state_key(scratch: &mut Self::Scratch, state: &Self::State) -> Option<u64>;
+                verify(
+                    scratch: &mut Self::Scratch,
+                    states: &mut dyn Iterator<Item = &Self::State>,
+                    each: usize,
+                    candidates: &[TokenId],
+                    valid: &mut [bool]
+                );
+                fill_masks(
+                    scratch: &mut Self::Scratch,
+                    states: &mut dyn Iterator<Item = &Self::State>,
+                    masks: &mut MaskBatch
+                );
+                reach(scratch: &mut Self::Scratch, state: &Self::State, text: &[u8]) -> Option<Reach>;
+                may_end_with(byte: u8) -> bool;
+                end() -> OutputEnd;
+                is_over(scratch: &mut Self::Scratch, state: &Self::State) -> bool;
+                fill_ends(scratch: &mut Self::Scratch, state: &Self::State, mask: MaskMut<'_>) -> bool;
             }
 
-            fn start(&self) -> C::State {
-                (**self).start()
+            fn ready_mask<'a>(
+                &'a $self,
+                scratch: &'a Self::Scratch,
+                state: &Self::State,
+            ) -> Option<MaskRef<'a>> {
+                $constraint.ready_mask(scratch, state)
             }
 
-            fn scratch(&self) -> C::Scratch {
-                (**self).scratch()
-            }
-
-            fn advance(
-                &self,
-                scratch: &mut C::Scratch,
-                state: &mut C::State,
-                token: TokenId,
-            ) -> Result<(), Rejected> {
-                (**self).advance(scratch, state, token)
-            }
-
-            fn is_accepting(&self, state: &C::State) -> bool {
-                (**self).is_accepting(state)
-            }
-
-            fn fill_mask(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) {
-                (**self).fill_mask(scratch, state, mask);
-            }
-
-            fn beyond(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<&'static str> {
-                (**self).beyond(scratch, state)
-            }
-
-            fn ready_mask<'a>(&'a self, scratch: &'a C::Scratch, state: &C::State) -> Option<MaskRef<'a>> {
-                (**self).ready_mask(scratch, state)
-            }
-
-            fn allows(&self, scratch: &mut C::Scratch, state: &C::State, token: TokenId) -> bool {
-                (**self).allows(scratch, state, token)
-            }
-
-            fn forced(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<TokenId> {
-                (**self).forced(scratch, state)
-            }
-
-            fn state_key(&self, scratch: &mut C::Scratch, state: &C::State) -> Option<u64> {
-                (**self).state_key(scratch, state)
-            }
-
-            fn verify(
-                &self,
-                scratch: &mut C::Scratch,
-                states: &mut dyn Iterator<Item = &C::State>,
-                each: usize,
-                candidates: &[TokenId],
-                valid: &mut [bool],
-            ) {
-                (**self).verify(scratch, states, each, candidates, valid);
-            }
-
-            fn fill_masks(
-                &self,
-                scratch: &mut C::Scratch,
-                states: &mut dyn Iterator<Item = &C::State>,
-                masks: &mut MaskBatch,
-            ) {
-                (**self).fill_masks(scratch, states, masks);
-            }
-
-            fn reach(&self, scratch: &mut C::Scratch, state: &C::State, text: &[u8]) -> Option<Reach> {
-                (**self).reach(scratch, state, text)
-            }
-
-            fn may_end_with(&self, byte: u8) -> bool {
-                (**self).may_end_with(byte)
-            }
-
-            fn end(&self) -> OutputEnd {
-                (**self).end()
-            }
-
-            fn is_over(&self, scratch: &mut C::Scratch, state: &C::State) -> bool {
-                (**self).is_over(scratch, state)
-            }
-
-            fn fill_ends(&self, scratch: &mut C::Scratch, state: &C::State, mask: MaskMut<'_>) -> bool {
-                (**self).fill_ends(scratch, state, mask)
-            }
-
-            fn tail<'a>(&self, state: &'a C::State) -> Option<&'a [TokenId]> {
-                (**self).tail(state)
+            fn tail<'a>(&$self, state: &'a Self::State) -> Option<&'a [TokenId]> {
+                $constraint.tail(state)
             }
         }
     };
 }
 
-delegate!(&C);
-delegate!(Arc<C>);
+delegate!([C] &C, C, self => (**self));
+delegate!([C] Arc<C>, C, self => (**self));
+delegate!([] AnyConstraint, erased::Erased, self => self.0);

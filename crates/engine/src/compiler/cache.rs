@@ -19,14 +19,14 @@ use std::{
 use super::CompilerStats;
 use crate::{
     Error,
-    machine::{Growth, Machine},
+    pool::{Growth, Pool},
 };
 
 /// The bytes of an entry beside its key and its value: places in two tables with their slack.
 const ENTRY: usize = 256;
 
 /// The answer to a spec.
-pub(super) type Made = Result<Arc<dyn Machine>, Arc<Error>>;
+pub(super) type Made = Result<Arc<Pool>, Arc<Error>>;
 
 /// An answer and the fuel that it took.
 pub(super) type Costed = (Made, u64);
@@ -118,8 +118,8 @@ impl Cache {
             self.bytes = 0;
             for (key, entry) in &mut self.entries {
                 if let Entry::Made { made, bytes, .. } = entry {
-                    if let Ok(machine) = made {
-                        machine.measure();
+                    if let Ok(pool) = made {
+                        pool.measure();
                     }
                     *bytes = entry_bytes(key, made);
                     self.bytes += *bytes;
@@ -149,7 +149,7 @@ impl Cache {
             Entry::Open => None,
         });
         let bytes = entries.map(|(key, made)| {
-            made.iter().for_each(|machine| _ = machine.measure());
+            made.iter().for_each(|pool| _ = pool.measure());
             entry_bytes(key, made)
         });
         CompilerStats { entries: self.by_use.len(), bytes: bytes.sum(), ..self.stats }
@@ -158,7 +158,7 @@ impl Cache {
 
 fn entry_bytes(key: &str, made: &Made) -> usize {
     let made = match made {
-        Ok(machine) => machine.bytes(),
+        Ok(pool) => pool.bytes(),
         Err(error) => size_of::<Error>() + 2 * error.to_string().len(),
     };
     ENTRY + key.len() + made

@@ -1,106 +1,105 @@
 //! From a [`Spec`] and the tokens of a model to a constraint.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsStr, path::Path, sync::Arc};
 
 use unskew_automata::{AnyRegex, CanonicalConstraint, DfaAlgebra, Pattern, RegexConstraint, regex};
-use unskew_core::{Cancel, Unconstrained};
+use unskew_core::{Cancel, Constraint, Unconstrained};
 use unskew_grammar::Grammar;
 use unskew_grammars::{Captures, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
 
 use crate::{
-    BoxError, Error, Progress, Result, Spec, TokenSpace, chain,
+    BoxError, Compiler, Error, Progress, Result, Spec, TokenSpace, Until, chain,
     compiler::grammars::{self, Around},
     items,
-    machine::{Growth, Machine, Measured, Pool},
+    pool::{Growth, Measured, Pool},
     read,
-    spec::{Language, Numbers, RegistrySource, Source},
+    spec::{Language, Numbers, RegistrySource, Resolved, Source},
 };
 
-/// The circumstances of a compilation.
-pub(crate) struct Means<'a> {
+/// What one call asks for.
+pub(crate) struct Work<'a> {
+    pub(crate) resolved: &'a Resolved<'a>,
     /// The text that outputs begin with.
     pub(crate) healed: &'a str,
+    pub(crate) until: &'a Until,
     pub(crate) progress: &'a dyn Progress,
-    /// Trees that grammars share.
-    pub(crate) library: Option<&'a Arc<TreeLibrary>>,
-    /// The bytes that a constraint, and each of its scratches, may keep; `None`: the limits of the engines.
-    pub(crate) kept_bytes: Option<usize>,
-    pub(crate) cancel: Cancel,
-    /// Where the constraint notes what it grows by.
-    pub(crate) growth: Growth,
-}
-
-impl Means<'_> {
-    /// The limits that `spec` sets. Those of a compiler on the memory that stays are its own.
-    fn limits(&self, spec: &Spec) -> Numbers {
-        let mut limits = spec.limits.numbers();
-        if let Some(bytes) = self.kept_bytes {
-            (limits.regex.mask_cache_bytes, limits.regex.lazy_bytes) = (bytes, bytes);
-            limits.grammar.scratch_bytes = bytes;
-        }
-        limits.regex.cancel = self.cancel.clone();
-        limits.grammar.regex.cancel = self.cancel.clone();
-        limits
-    }
-}
-
-/// The constraint of a spec that has its texts in it ([`Spec::resolve`]).
-pub(crate) fn compile(spec: &Spec, tokens: &TokenSpace, means: &Means<'_>) -> Result<Arc<dyn Machine>> {
-    let (canonical, healed, limits) = (spec.canonical, means.healed, means.limits(spec));
-    let making = Making { spec, tokens, means, limits: &limits };
-    match &spec.language {
-        Language::Anything if !canonical && healed.is_empty() => {
-            Ok(making.pool(Unconstrained::new(tokens.vocabulary()), None))
-        }
-        Language::Anything => making.regex("(?s:.*)".into()),
-        Language::Regex(regex) => {
-            let (_, pattern) = regex.source.read()?;
-            making.regex(regex.dialect.pattern(&pattern))
-        }
-        Language::Choices(choices) => {
-            let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
-            making.choices(&choices)
-        }
-        Language::Grammar(_)
-        | Language::JsonSchema(_)
-        | Language::StructuralTag(_)
-        | Language::AnyOf(_)
-        | Language::Sequence(_) => {
-            let around = Around::new(Some(tokens.vocabulary()), limits.clone(), means.cancel.clone());
-            let (_, grammar) = grammars::of_language(&spec.language, &around)?;
-            making.grammar(&grammar)
-        }
-        Language::Set(set) => {
-            let made = items::set_constraint(set, canonical, tokens, healed, means.progress)?;
-            Ok(making.pool(made, None))
-        }
-        Language::ExcludeSet(path) => {
-            Ok(making.pool(items::exclusion(path, canonical, tokens, healed)?, None))
-        }
-    }
 }
 
 /// A spec that is compiled.
 struct Making<'a> {
+    work: &'a Work<'a>,
     spec: &'a Spec,
     tokens: &'a TokenSpace,
-    means: &'a Means<'a>,
-    limits: &'a Numbers,
+    /// Trees that grammars share.
+    library: Option<&'a Arc<TreeLibrary>>,
+    limits: Numbers,
+    cancel: &'a Cancel,
+    growth: &'a Growth,
+}
+
+impl Compiler {
+    /// The constraint of a spec that has its texts in it ([`Spec::resolve`]).
+    pub(super) fn compiled(&self, work: &Work<'_>, cancel: &Cancel) -> Result<Arc<Pool>> {
+        let &Work { resolved, healed, progress, .. } = work;
+        let library = if resolved.has_grammar() { self.library()? } else { None };
+        let (spec, tokens) = (resolved.spec(), &*self.tokens);
+        let mut limits = spec.limits.numbers();
+        // Those on the memory that stays are the compiler's own.
+        if let Some(bytes) = self.kept.options.constraint_bytes {
+            (limits.regex.mask_cache_bytes, limits.regex.lazy_bytes) = (bytes, bytes);
+            limits.grammar.scratch_bytes = bytes;
+        }
+        limits.regex.cancel = cancel.clone();
+        limits.grammar.regex.cancel = cancel.clone();
+        let (library, growth) = (library.as_ref(), &self.kept.growth);
+        let making = Making { work, spec, tokens, library, limits, cancel, growth };
+        let canonical = spec.canonical;
+        match &spec.language {
+            Language::Anything if !canonical && healed.is_empty() => {
+                Ok(making.pool(Arc::new(Unconstrained::new(tokens.vocabulary())), None))
+            }
+            Language::Anything => making.regex("(?s:.*)".into()),
+            Language::Regex(regex) => {
+                let (_, pattern) = regex.source.read()?;
+                making.regex(regex.dialect.pattern(&pattern))
+            }
+            Language::Choices(choices) => {
+                let choices: Vec<String> = choices.iter().map(|choice| format!("{healed}{choice}")).collect();
+                making.choices(&choices)
+            }
+            Language::Grammar(_)
+            | Language::JsonSchema(_)
+            | Language::StructuralTag(_)
+            | Language::AnyOf(_)
+            | Language::Sequence(_) => {
+                let around = Around::new(Some(tokens.vocabulary()), making.limits.clone(), cancel.clone());
+                let (_, grammar) = grammars::of_language(&spec.language, &around)?;
+                making.grammar(&grammar)
+            }
+            Language::Set(set) => {
+                let made = items::set_constraint(set, canonical, tokens, healed, progress)?;
+                Ok(making.pool(Arc::new(made), None))
+            }
+            Language::ExcludeSet(path) => {
+                Ok(making.pool(Arc::new(items::exclusion(path, canonical, tokens, healed)?), None))
+            }
+        }
+    }
 }
 
 impl Making<'_> {
     /// The constraint with its scratches, and with the reader of captures of the grammar that it is, or satisfies.
-    fn pool<C: Measured<State: Sync> + Clone>(
+    fn pool<C: Constraint + Measured>(
         &self,
-        constraint: C,
+        constraint: Arc<C>,
         captures: Option<Arc<Captures>>,
-    ) -> Arc<dyn Machine> {
-        Arc::new(Pool::new(constraint, captures, self.spec.notes(), Arc::clone(&self.means.growth)))
+    ) -> Arc<Pool> {
+        Arc::new(Pool::new(constraint, captures, self.spec.notes(), Arc::clone(self.growth)))
     }
 
-    fn regex(&self, pattern: Pattern<'_>) -> Result<Arc<dyn Machine>> {
-        let (tokens, limits, healed) = (self.tokens, &self.limits.regex, self.means.healed);
+    fn regex(&self, pattern: Pattern<'_>) -> Result<Arc<Pool>> {
+        let (tokens, limits, healed) = (self.tokens, &self.limits.regex, self.work.healed);
         if !healed.is_empty() {
             // `^` is the beginning of the pattern's text, behind the healed one.
             let mut dfas = DfaAlgebra::new(limits);
@@ -124,7 +123,7 @@ impl Making<'_> {
         })
     }
 
-    fn choices(&self, choices: &[String]) -> Result<Arc<dyn Machine>> {
+    fn choices(&self, choices: &[String]) -> Result<Arc<Pool>> {
         let limits = &self.limits.regex;
         if self.spec.canonical {
             let made = CanonicalConstraint::from_choices(choices, &self.tokens.canonical_index()?, limits);
@@ -134,17 +133,17 @@ impl Making<'_> {
         Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None))
     }
 
-    fn grammar(&self, grammar: &Grammar) -> Result<Arc<dyn Machine>> {
-        let (tokens, means, limits) = (self.tokens, self.means, self.limits);
-        let grammar = grammar.behind(means.healed.as_bytes());
-        grammars::take_fuel(&grammar, &means.cancel, &limits.grammar)?;
+    fn grammar(&self, grammar: &Grammar) -> Result<Arc<Pool>> {
+        let (tokens, limits) = (self.tokens, &self.limits);
+        let grammar = grammar.behind(self.work.healed.as_bytes());
+        grammars::take_fuel(&grammar, self.cancel, &limits.grammar)?;
         if self.spec.canonical {
             let dfa = grammar.regular(&limits.regex).map_err(Error::constraint)?;
             let made = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
             let captures = Captures::new(&grammar, tokens.vocabulary(), &limits.grammar);
             return self.canonical(made, captures.map_err(Error::constraint)?.map(Arc::new));
         }
-        let made = match means.library {
+        let made = match self.library {
             Some(library) => GrammarConstraint::with_library(&grammar, library, &limits.grammar),
             None => GrammarConstraint::new(&grammar, tokens.trie()?, &limits.grammar),
         };
@@ -157,7 +156,7 @@ impl Making<'_> {
         &self,
         made: std::result::Result<CanonicalConstraint, impl Into<BoxError>>,
         captures: Option<Arc<Captures>>,
-    ) -> Result<Arc<dyn Machine>> {
+    ) -> Result<Arc<Pool>> {
         Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), captures))
     }
 }
@@ -225,30 +224,9 @@ fn each_schema(
     read: impl Fn(&Path) -> Result<String>,
     mut each: impl FnMut(&Path, &str, String) -> Result<()>,
 ) -> Result<()> {
-    /// The most files and folders.
-    const MAX_ENTRIES: usize = 100_000;
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    let mut left = MAX_ENTRIES;
-    while let Some((at, name)) = folders.pop() {
-        let entries = fs::read_dir(&at).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| Error::file(&at, error))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            left = left.checked_sub(1).ok_or_else(|| {
-                Error::file(
-                    folder,
-                    format!("more than {MAX_ENTRIES} files and folders; keep the schemas apart"),
-                )
-            })?;
-            let path = entry.path();
-            let name = format!("{name}{}", entry.file_name().to_string_lossy());
-            // A link to a folder is none, so this ends.
-            if entry.file_type().map_err(|error| Error::file(&path, error))?.is_dir() {
-                folders.push((path, name + "/"));
-            } else if name.ends_with(".json") {
-                each(&path, &name, read(&path)?)?;
-            }
-        }
+    for path in read::files(folder, &["json"])? {
+        let parts = path.strip_prefix(folder).unwrap_or(&path).iter().map(OsStr::to_string_lossy);
+        each(&path, &parts.collect::<Vec<_>>().join("/"), read(&path)?)?;
     }
     Ok(())
 }

@@ -6,8 +6,7 @@
 //! that compiles gives up, the next one takes over.
 //!
 //! A server makes its own compiler and sets its limits. All other parts of a program that have the same tokens share
-//! one ([`Compiler::shared`]): requests, audits and commands. A sampler takes the constraint with a scratch of its own
-//! ([`Compiled::constraint`]), and takes no lock for a mask.
+//! one ([`Compiler::shared`]): requests, audits and commands.
 //!
 //! Files are read each time, and a kept constraint is found by their contents. A text file of items is an exception,
 //! since it may hold millions: it is found by its path, its length and the time of its last change. A built set is
@@ -39,22 +38,22 @@ pub(crate) mod grammars;
 mod guidance;
 
 use std::{
-    any::Any,
     fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
-use unskew_core::{AnyConstraint, Cancel, OutputEnd, WithEnd, words_for};
-use unskew_grammars::{Captures, GrammarConstraint, LeftOut, TreeLibrary};
+use unskew_core::{AnyState, Cancel, Constraint, OutputEnd, WithEnd, words_for};
+use unskew_grammars::{Captures, GrammarConstraint, GrammarScratch, GrammarState, LeftOut, TreeLibrary};
 use unskew_sets::SetConstraint;
 
-use self::cache::{Cache, Costed, Found};
+use self::{
+    cache::{Cache, Costed, Found},
+    compile::Work,
+};
 use crate::{
-    Error, Matcher, MatcherOptions, Progress, Result, Spec, TokenSpace,
-    compiler::compile::{Means, compile},
-    machine::{Growth, Machine, Measured, Pool},
-    spec::Resolved,
+    Error, LastScratch, Matcher, MatcherOptions, Progress, Result, Spec, TokenSpace,
+    pool::{Growth, Pool},
 };
 
 /// The fewest tokens of a vocabulary with a library of trees.
@@ -188,7 +187,7 @@ impl Kept {
 /// A constraint, compiled for the tokens of a [`Compiler`]. A clone is another handle to it.
 #[derive(Clone)]
 pub struct Compiled {
-    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) tokens: Arc<TokenSpace>,
     fuel: u64,
 }
@@ -266,15 +265,15 @@ impl Compiler {
         };
         let resolved = spec.resolve()?;
         let work = Work { resolved: &resolved, healed, until, progress };
-        let (machine, fuel) = match resolved.key() {
+        let (pool, fuel) = match resolved.key() {
             None => self.make(&work),
             Some(key) => {
                 let key = if healed.is_empty() { key } else { format!("{key}\n{healed:?}") };
                 self.kept(&key.into(), &work)?
             }
         };
-        let machine = machine.map_err(|error| resolved.named(error))?;
-        Ok(Compiled { machine, tokens: Arc::clone(&self.tokens), fuel })
+        let pool = pool.map_err(|error| resolved.named(error))?;
+        Ok(Compiled { pool, tokens: Arc::clone(&self.tokens), fuel })
     }
 
     /// Its work so far and its memory. O(n) for n constraints.
@@ -319,30 +318,14 @@ impl Compiler {
         if let Some(deadline) = until.deadline {
             cancel = cancel.until(deadline);
         }
-        let made = over(until).and_then(|()| self.compiled(work, cancel.clone()));
+        let made = over(until).and_then(|()| self.compiled(work, &cancel));
         let made = match (made, until.fuel) {
             // Also where the last work took it.
             (_, Some(limit)) if cancel.is_out_of_fuel() => Err(Error::Fuel { limit }),
-            (Ok(machine), _) => Ok(machine),
+            (Ok(pool), _) => Ok(pool),
             (Err(error), _) => Err(over(until).err().unwrap_or(error)),
         };
         (made.map_err(Arc::new), cancel.fuel_taken())
-    }
-
-    fn compiled(&self, work: &Work<'_>, cancel: Cancel) -> Result<Arc<dyn Machine>> {
-        let library = match work.resolved.has_grammar() {
-            true => self.library()?,
-            false => None,
-        };
-        let means = Means {
-            healed: work.healed,
-            progress: work.progress,
-            library: library.as_ref(),
-            kept_bytes: self.kept.options.constraint_bytes,
-            cancel,
-            growth: Arc::clone(&self.kept.growth),
-        };
-        compile(work.resolved.spec(), &self.tokens, &means)
     }
 
     fn library(&self) -> Result<Option<Arc<TreeLibrary>>> {
@@ -365,14 +348,6 @@ fn over(until: &Until) -> Result<()> {
         Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline),
         _ => Ok(()),
     }
-}
-
-/// The request of one call.
-struct Work<'a> {
-    resolved: &'a Resolved<'a>,
-    healed: &'a str,
-    until: &'a Until,
-    progress: &'a dyn Progress,
 }
 
 /// A spec that this thread compiles. When it is dropped, others stop waiting.
@@ -404,36 +379,43 @@ impl Compiled {
         match end {
             OutputEnd::Model => WithEnd::model(self),
             OutputEnd::Free => {
-                let (order, cache) = (Arc::clone(self.tokens.text_order()), self.machine.ends());
+                let (order, cache) = (Arc::clone(self.tokens.text_order()), Arc::clone(&self.pool.ends));
                 WithEnd::free_with(self, order, cache)
             }
         }
     }
 
-    /// The constraint with scratches of its own, which are not counted: for samplers that draw with one thread.
-    pub fn constraint(&self) -> AnyConstraint {
-        self.machine.any()
+    /// A constraint of a user's own over `tokens`. Nobody counts its memory.
+    pub fn own(constraint: impl Constraint + 'static, tokens: &Arc<TokenSpace>) -> Self {
+        Self { pool: Arc::new(Pool::own(constraint)), tokens: Arc::clone(tokens), fuel: 0 }
     }
 
     /// The grammar that it is, for programs that read more of it than masks. `None`: it is none, or has only the
     /// tokenizer's own sequences.
-    pub fn grammar(&self) -> Option<&Arc<GrammarConstraint>> {
-        self.kind()
+    pub fn grammar(&self) -> Option<&GrammarConstraint> {
+        self.pool.kind()
+    }
+
+    /// Calls `read` with the grammar that it is, a scratch of it, and the grammar's own `state`; `None` as
+    /// [`grammar`](Self::grammar).
+    pub fn with_grammar<T>(
+        &self,
+        last: &LastScratch,
+        state: &AnyState,
+        read: impl FnOnce(&GrammarConstraint, &mut GrammarScratch, &GrammarState) -> T,
+    ) -> Option<T> {
+        let (grammar, state) = (self.grammar()?, state.downcast_ref()?);
+        self.pool.with(&last.slot, |_, scratch| Some(read(grammar, scratch.downcast_mut()?, state)))
     }
 
     /// The set that it is, for programs that read more of it than masks.
     pub fn set(&self) -> Option<&SetConstraint> {
-        self.kind()
-    }
-
-    fn kind<C: Measured<State: Sync>>(&self) -> Option<&C> {
-        let machine: &dyn Any = &*self.machine;
-        machine.downcast_ref::<Pool<C>>().map(Pool::constraint)
+        self.pool.kind()
     }
 
     /// The reader of the parts of outputs that the constraint names, and of its temperatures, where it has one.
     pub fn captures(&self) -> Option<&Arc<Captures>> {
-        self.machine.captures()
+        self.pool.captures.as_ref()
     }
 
     /// The tokens that it was compiled for.
@@ -444,17 +426,17 @@ impl Compiled {
     /// The characters of the constraint that no tokens write, so that no output has them; `None`: they write all, or
     /// the constraint reads tokens, and not text. O(n) for the characters of Unicode.
     pub fn left_out(&self) -> Option<LeftOut> {
-        self.machine.left_out()
+        self.pool.left_out()
     }
 
     /// What a user should know of the constraint: [`Spec::notes`].
     pub fn notes(&self) -> &[String] {
-        self.machine.notes()
+        &self.pool.notes
     }
 
     /// Whether both are handles to one constraint.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.machine, &other.machine)
+        Arc::ptr_eq(&self.pool, &other.pool)
     }
 
     /// The [fuel](Until::fuel) that compiling took. Equal specs take the same for equal tokens.
@@ -466,7 +448,7 @@ impl Compiled {
     /// after each use, and the rest when it has doubled its masks, or the compiler has looked. Handles to one
     /// constraint [share](Self::is_same) it. O(1): a few numbers are added.
     pub fn memory_usage(&self) -> usize {
-        self.machine.bytes()
+        self.pool.bytes()
     }
 }
 

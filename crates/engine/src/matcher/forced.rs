@@ -11,7 +11,7 @@
 //! The last one changes the distribution over token sequences: other spellings of the same text, which the model may
 //! have written, are given up.
 
-use unskew_core::TokenId;
+use unskew_core::{AnyState, Constraint, TokenId};
 use unskew_trie::heal;
 
 use super::{Matcher, MatcherError};
@@ -31,7 +31,9 @@ impl Matcher {
         }
         let mut state = self.state().clone();
         while tokens.len() < most {
-            let Some(token) = self.machine().forced(&self.slot, &state) else { break };
+            let pool = &self.compiled.pool;
+            let forced = pool.with(&self.slot, |constraint, scratch| constraint.forced(scratch, &state));
+            let Some(token) = forced else { break };
             if self.is_stop(token) || !self.step(&mut state, token)? {
                 break;
             }
@@ -57,11 +59,11 @@ impl Matcher {
         let vocabulary = self.vocabulary();
         let mut words = vec![0; self.mask_words()];
         let mut state = self.state().clone();
-        while bytes.len() < most && !self.machine().is_accepting(&state) {
-            self.machine().fill(&self.slot, &state, &mut words);
+        while bytes.len() < most && !self.compiled.is_accepting(&state) {
+            self.compiled.pool.fill_mask(&self.slot, &state, &mut words);
             let mut only = None;
             let mut common: Option<&[u8]> = None;
-            for id in unskew_core::MaskRef::new(&words, self.machine().vocab_len()).into_ids() {
+            for id in unskew_core::MaskRef::new(&words, self.compiled.vocab_len()).into_ids() {
                 only = if common.is_none() { Some(id) } else { None };
                 // A control token has no text, so that nothing is common.
                 let text = vocabulary.text(id).unwrap_or_default();
@@ -79,7 +81,7 @@ impl Matcher {
             bytes.extend_from_slice(common);
             let goes_on = match only {
                 Some(token) => self.step(&mut state, token)?,
-                None => self.machine().is_of_text() && self.step_bytes(&mut state, common)?,
+                None => self.compiled.pool.is_of_text() && self.step_bytes(&mut state, common)?,
             };
             if !goes_on {
                 break;
@@ -116,7 +118,7 @@ impl Matcher {
     }
 
     /// Reads bytes by the tokens of single bytes. `false` where the vocabulary lacks one.
-    fn step_bytes(&self, state: &mut crate::machine::State, bytes: &[u8]) -> Result<bool, MatcherError> {
+    fn step_bytes(&self, state: &mut AnyState, bytes: &[u8]) -> Result<bool, MatcherError> {
         let Ok(trie) = self.compiled.tokens.trie() else { return Ok(false) };
         for byte in bytes {
             let mut beginning = trie.beginning_with(&[*byte]).iter().copied();

@@ -16,12 +16,12 @@ mod forced;
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-use unskew_core::{TokenId, TokenKind, Vocabulary, words_for};
+use unskew_core::{AnyState, Constraint, TokenId, TokenKind, Vocabulary, words_for};
 use unskew_grammars::{Capture, CaptureError};
 
 use crate::{
     Compiled,
-    machine::{Machine, Slot, State},
+    pool::{Pool, Slot},
 };
 
 /// How many states are kept for a rollback.
@@ -91,7 +91,7 @@ pub struct Matcher {
     stops_have_text: bool,
     tokens: Vec<TokenId>,
     /// The states after the last tokens, the present one last. A token that ends the output has none.
-    states: VecDeque<State>,
+    states: VecDeque<AnyState>,
     is_terminated: bool,
     slot: Slot,
 }
@@ -107,14 +107,14 @@ impl Matcher {
         let mut stop_ids = options.stop_ids.unwrap_or_else(|| vocabulary.end_of_sequence().to_vec());
         stop_ids.sort_unstable();
         stop_ids.dedup();
-        let len = compiled.machine.vocab_len();
+        let len = compiled.vocab_len();
         if let Some(token) = stop_ids.iter().copied().find(|id| id.index() >= len) {
             return Err(MatcherError::BeyondVocabulary { token, len });
         }
         let stops_have_text = stop_ids
             .iter()
             .any(|id| vocabulary.kind(*id) != TokenKind::Unused && !vocabulary.is_end_of_sequence(*id));
-        let start = compiled.machine.start();
+        let start = compiled.start();
         Ok(Self {
             compiled: compiled.clone(),
             stop_ids: stop_ids.into(),
@@ -163,7 +163,7 @@ impl Matcher {
 
     /// How many words of 32 bits a mask has.
     pub fn mask_words(&self) -> usize {
-        words_for(self.compiled.machine.vocab_len())
+        words_for(self.compiled.vocab_len())
     }
 
     /// Writes the mask into `row`, one bit for each id, least significant bit first; stop ids are in it exactly where
@@ -237,7 +237,7 @@ impl Matcher {
             }
             let at = state.get_or_insert_with(|| self.state().clone());
             if self.is_stop(*token) {
-                return Ok(count + usize::from(self.compiled.machine.is_accepting(at)));
+                return Ok(count + usize::from(self.compiled.is_accepting(at)));
             }
             if !self.step(at, *token)? {
                 return Ok(count);
@@ -264,7 +264,7 @@ impl Matcher {
         if gone < self.states.len() {
             self.states.truncate(self.states.len() - gone);
         } else {
-            let mut states = VecDeque::from([self.compiled.machine.start()]);
+            let mut states = VecDeque::from([self.compiled.start()]);
             for token in &self.tokens[..stay] {
                 let mut state = states.back().expect("there is the start").clone();
                 // They were accepted before, and acceptance depends on nothing else.
@@ -291,13 +291,13 @@ impl Matcher {
     pub fn reset(&mut self) {
         self.tokens.clear();
         self.states.clear();
-        self.states.push_back(self.compiled.machine.start());
+        self.states.push_back(self.compiled.start());
         self.is_terminated = false;
     }
 
     /// Whether the output may end here. After the end it has.
     pub fn is_accepting(&self) -> bool {
-        self.compiled.machine.is_accepting(self.state())
+        self.compiled.is_accepting(self.state())
     }
 
     /// Whether a stop id was accepted.
@@ -310,15 +310,15 @@ impl Matcher {
         &self.stop_ids
     }
 
-    pub(crate) fn machine(&self) -> &Arc<dyn Machine> {
-        &self.compiled.machine
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.compiled.pool
     }
 
     pub(crate) fn slot(&self) -> &Slot {
         &self.slot
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &AnyState {
         self.states.back().expect("the present state is kept")
     }
 
@@ -331,21 +331,21 @@ impl Matcher {
     }
 
     pub(crate) fn check(&self, token: TokenId) -> Result<(), MatcherError> {
-        let len = self.compiled.machine.vocab_len();
+        let len = self.compiled.vocab_len();
         if token.index() < len { Ok(()) } else { Err(MatcherError::BeyondVocabulary { token, len }) }
     }
 
-    fn step(&self, state: &mut State, token: TokenId) -> Result<bool, MatcherError> {
+    fn step(&self, state: &mut AnyState, token: TokenId) -> Result<bool, MatcherError> {
         self.step_with(&self.slot, state, token)
     }
 
     pub(crate) fn step_with(
         &self,
         slot: &Slot,
-        state: &mut State,
+        state: &mut AnyState,
         token: TokenId,
     ) -> Result<bool, MatcherError> {
-        match self.compiled.machine.advance(slot, state, token) {
+        match self.compiled.pool.with(slot, |constraint, scratch| constraint.advance(scratch, state, token)) {
             Ok(()) => Ok(true),
             Err(rejected) => match rejected.limit {
                 Some(limit) => Err(MatcherError::Limit { limit }),
@@ -358,7 +358,7 @@ impl Matcher {
     pub(crate) fn fill_at(
         &self,
         slot: &Slot,
-        state: &State,
+        state: &AnyState,
         is_terminated: bool,
         row: &mut [u32],
     ) -> Result<(), MatcherError> {
@@ -372,8 +372,8 @@ impl Matcher {
             set(words, &self.stop_ids);
             return Ok(());
         }
-        self.compiled.machine.fill(slot, state, words);
-        let may_end = self.compiled.machine.is_accepting(state);
+        self.compiled.pool.fill_mask(slot, state, words);
+        let may_end = self.compiled.is_accepting(state);
         if may_end {
             set(words, &self.stop_ids);
         } else if self.stops_have_text {
@@ -385,7 +385,7 @@ impl Matcher {
             return Ok(());
         }
         // The state is beyond a limit, or the stop ids took the last token.
-        let beyond = self.compiled.machine.beyond(slot, state);
+        let beyond = self.compiled.pool.with(slot, |constraint, scratch| constraint.beyond(scratch, state));
         Err(beyond.map_or(MatcherError::StopNeeded, |limit| MatcherError::Limit { limit }))
     }
 }

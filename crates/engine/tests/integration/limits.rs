@@ -164,8 +164,7 @@ fn states_of_a_parser_are_limited_by_name() {
     let space = Arc::new(bytes());
     let read = |name: &str, value: u64| {
         let text = format!(r#"{{{palindromes}, "limits": {{"{name}": {value}}}}}"#);
-        let constraint =
-            Compiler::shared(&space).compile(&Spec::from_json(&text).unwrap()).unwrap().constraint();
+        let constraint = Compiler::shared(&space).compile(&Spec::from_json(&text).unwrap()).unwrap();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         (0..200).find_map(|_| constraint.advance(&mut scratch, &mut state, TokenId(97)).err())
     };
@@ -190,7 +189,7 @@ fn levels_of_indented_values_are_limited_by_name() {
     assert_eq!((narrowed(1), narrowed(5)), (vec!["schema.levels"], vec!["schema.levels"]));
     let space = Arc::new(bytes());
     let takes = |levels: u64| {
-        let constraint = Compiler::shared(&space).compile(&spec(levels)).unwrap().constraint();
+        let constraint = Compiler::shared(&space).compile(&spec(levels)).unwrap();
         let (mut scratch, mut state) = (constraint.scratch(), constraint.start());
         let text = b"[\n [\n  [\n   null\n  ]\n ]\n]";
         let mut tokens = text.iter().map(|byte| TokenId(u32::from(*byte)));

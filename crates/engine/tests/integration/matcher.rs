@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use crate::common::{Random, bytes, ids, specs, tiny};
-use unskew_core::{AnyConstraint, Constraint, TokenId, TokenMask};
-use unskew_engine::{CaptureError, Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace};
+use unskew_core::{Constraint, TokenId, TokenMask};
+use unskew_engine::{
+    CaptureError, Compiled, Compiler, Matcher, MatcherError, MatcherOptions, Spec, TokenSpace,
+};
 
 /// The oracle: tokens, and nothing else.
 #[derive(Clone)]
 struct Slow {
-    constraint: AnyConstraint,
+    constraint: Compiled,
     stop_ids: Vec<TokenId>,
     tokens: Vec<TokenId>,
 }
@@ -20,7 +22,7 @@ impl Slow {
     }
 
     /// The state after `tokens` but for the end.
-    fn state(&self, tokens: &[TokenId]) -> Option<<AnyConstraint as Constraint>::State> {
+    fn state(&self, tokens: &[TokenId]) -> Option<<Compiled as Constraint>::State> {
         let mut state = self.constraint.start();
         let mut scratch = self.constraint.scratch();
         for token in tokens.iter().filter(|token| !self.stop_ids.contains(token)) {
@@ -87,7 +89,7 @@ fn walk(space: &Arc<TokenSpace>, spec: &Spec, stop_ids: Option<Vec<TokenId>>, se
     options.stop_ids = stop_ids;
     let matcher = Matcher::new(&compiled, options).unwrap();
     let slow = Slow {
-        constraint: Compiler::shared(space).compile(spec).unwrap().constraint(),
+        constraint: Compiler::shared(space).compile(spec).unwrap(),
         stop_ids: matcher.stop_ids().to_vec(),
         tokens: Vec::new(),
     };

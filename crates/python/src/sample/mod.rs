@@ -18,10 +18,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyString},
 };
-use unskew::{
-    Draft, METHODS, Method, Model, Output, Request, Spec,
-    core::{Cancel, Finish, Origin},
-};
+use unskew::{Draft, METHODS, Method, Model, Output, Request, Spec, core::Cancel};
 
 use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
 use crate::{
@@ -71,22 +68,13 @@ impl Draw {
     /// How the output ended: `stop`, or `length` where it was cut off.
     #[getter]
     fn finish(&self) -> &'static str {
-        match self.output.finish {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-        }
+        self.output.finish.name()
     }
 
     /// How the sampler came by it: `proposed`, `accepted`, `resampled`, `chained` or `searched`.
     #[getter]
     fn origin(&self) -> &'static str {
-        match self.output.origin {
-            Origin::Proposed => "proposed",
-            Origin::Accepted => "accepted",
-            Origin::Resampled => "resampled",
-            Origin::Chained => "chained",
-            Origin::Searched => "searched",
-        }
+        self.output.origin.name()
     }
 
     /// The parts of it that the constraint names; None where it was cut off.

@@ -4,7 +4,10 @@
 //! draws.
 
 mod asap;
+pub(crate) mod awrs;
 mod exact;
+mod greedy;
+mod masked;
 mod mcmc;
 mod twisted;
 
@@ -21,7 +24,10 @@ use crate::{
 };
 
 pub use asap::Asap;
+pub use awrs::Awrs;
 pub use exact::Exact;
+pub use greedy::Greedy;
+pub use masked::Masked;
 pub use mcmc::{Cut, Imh, Mcmc};
 pub use twisted::Twisted;
 

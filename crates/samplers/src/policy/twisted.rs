@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`Twisted::new`] | the first rollout, with its weight | the proposal's; averages with weights are the model's |
 //! | [`Twisted::with_budget`] | rollouts until one passes a test with probability `min(1, w / M)`, with the weight `max(w, M) / budget` | in proportion to `min(P, M q)`: the model's where no weight exceeds `M` |
-//! | [`Smc::by_values`](crate::Smc::by_values) | one of a population that is resampled by these weights on the way | that of SMC |
+//! | [`Smc::values`](crate::Smc::values) | one of a population that is resampled by these weights on the way | that of SMC |
 //!
 //! `M` is chosen such that the recent rollouts would have passed once in `budget`, so a budget is the mean number of
 //! rollouts for an output, and its inverse the probability that a rollout passes, by which weights are divided so

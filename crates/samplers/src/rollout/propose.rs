@@ -7,11 +7,11 @@ use unskew_core::{Constraint, TokenId, logprob::log_sum_exp};
 use super::{Choice, End, Progress, Proposal, Rollout, RowResult, Step, Unexplored};
 use crate::{
     Truncation,
+    policy::awrs,
     random::{uniform, weighted_by},
     row::Drawn,
     session::{Scope, Session},
     tree::{NodeStats, add},
-    weighted::awrs,
 };
 
 impl<C: Constraint> Rollout<C> {

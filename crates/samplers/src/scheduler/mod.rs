@@ -18,7 +18,6 @@
 
 mod cut_off;
 mod mass;
-mod sampling;
 
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
@@ -27,24 +26,20 @@ use rand_core::{Rng, SeedableRng};
 use unskew_core::{Constraint, Cost, Draw, Finish, Logits, Origin};
 
 use crate::{
-    FedRow, Machine, Poll, SampleError, Task, TrieFileError,
+    Drawing, FedRow, Machine, Poll, SampleError, Task, TrieFileError,
     policy::{Outcome, Policy, Tries},
     rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, RowResult, Waiting},
     session::Session,
-    speculative::{
-        Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
-        SpeculationStats, Verifier,
-    },
+    speculative::{Drafter, Selection, SpeculationConfig, SpeculationError, SpeculationStats, Verifier},
     task::ModelShape,
     tree::PrefixTree,
 };
 
 pub(crate) use cut_off::CutOff;
 use mass::Mass;
-pub use sampling::Sampling;
 
 /// The memory that a sampler holds for its task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Usage {
     /// The number of visited prefixes.
@@ -113,9 +108,6 @@ fn seed(rng: &mut dyn Rng) -> [u8; 32] {
 }
 
 /// A policy and its rollouts, as a [`Machine`].
-///
-/// [`begin`](Self::begin) asks for draws, [`poll`](Machine::poll) and [`feed`](Machine::feed) make them, and
-/// [`take`](Self::take) hands them over.
 pub struct Scheduler<C: Constraint, P: Policy> {
     session: Session<C>,
     /// The drafter of the rollouts, if they are drafted for.
@@ -181,29 +173,12 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not
     /// fit together.
     pub fn with_drafter(
-        self,
-        drafter: Box<dyn Drafter<C> + Send>,
-        config: SpeculationConfig,
-    ) -> Result<Self, SpeculationError> {
-        self.with_divergence(drafter, config, Box::new(KullbackLeibler))
-    }
-
-    /// The same machine, with budgets of another divergence. Whether a divergence adds up along a sequence is another
-    /// question: the total variation of outputs is at most the sum over positions, and so is the Kullback-Leibler
-    /// divergence.
-    ///
-    /// # Errors
-    ///
-    /// As for [`with_drafter`](Self::with_drafter).
-    pub fn with_divergence(
         mut self,
         drafter: Box<dyn Drafter<C> + Send>,
         config: SpeculationConfig,
-        divergence: Box<dyn Divergence>,
     ) -> Result<Self, SpeculationError> {
         config.check(self.policy.weighs(), self.session.row_len(), drafter.vocab_len())?;
-        let verifier = Verifier { config, divergence, selection: Selection::new() };
-        self.session.set_verifier(verifier);
+        self.session.set_verifier(Verifier { config, selection: Selection::new() });
         self.drafter = Some(drafter);
         Ok(self)
     }
@@ -213,97 +188,10 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
         &self.stats
     }
 
-    /// The statistics of the next draw, in the order in which draws were handed over.
-    pub fn take_speculation(&mut self) -> Option<SpeculationStats> {
-        self.draw_stats.pop_front()
-    }
-
-    /// Asks for `count` more draws, whose streams of random numbers are seeded from `rng`.
-    pub fn begin(&mut self, count: usize, rng: &mut dyn Rng) {
-        self.seeds.extend((0..count).map(|_| seed(rng)));
-    }
-
-    /// The number of draws that may still begin: one batch under way, and another ready.
-    pub(crate) fn room(&self) -> usize {
-        let batch = self.session.batch();
-        let ahead = batch.saturating_mul(AHEAD).saturating_sub(self.done.len() + self.seeds.len());
-        batch.saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len()).min(ahead)
-    }
-
-    /// Whether all draws that were asked for are handed over.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.seeds.is_empty() && self.done.is_empty() && self.failure.is_none()
-    }
-
-    /// The next draw, in the order of [`begin`](Self::begin), once it is made.
-    ///
-    /// # Errors
-    ///
-    /// [`SampleError`] where the draw cannot be made. The draws after it are given up.
-    pub fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
-        match self.done.front() {
-            Some(Some(_)) => {}
-            _ => {
-                let failure = self.failure.take()?;
-                self.give_up();
-                return Some(Err(failure));
-            }
-        }
-        self.first += 1;
-        let (draw, stats) = self.done.pop_front().flatten()?;
-        if self.session.is_drafted_for() {
-            self.stats += stats;
-            self.draw_stats.push_back(stats);
-            self.draw_stats.truncate(MAX_STATS);
-        }
-        if draw.is_err() {
-            self.give_up();
-        }
-        Some(draw)
-    }
-
-    /// Drops all draws that are under way or asked for.
-    pub(crate) fn give_up(&mut self) {
-        self.slots.clear();
-        self.seeds.clear();
-        self.first += self.done.len();
-        self.done.clear();
-        self.failure = None;
-    }
-
-    /// The bounds as bytes; see [`Sampling::save`](crate::Sampling::save).
-    pub fn save(&mut self, name: &str) -> Vec<u8> {
-        self.session.save(name)
-    }
-
-    /// Loads bounds; see [`Sampling::load`](crate::Sampling::load).
-    ///
-    /// # Errors
-    ///
-    /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
-    pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
-        // The present prefixes of draws under way are nodes of the tree that is replaced.
-        self.give_up();
-        self.session.load(name, bytes)
-    }
-
     /// The logarithm of an upper bound on `P(L)`, the probability that the model satisfies the constraint by itself.
     /// It is 0 at first, and falls with each rollout of a policy that learns.
     pub fn log_bound(&self) -> f64 {
         self.session.tree().bound(PrefixTree::ROOT).min(0.0)
-    }
-
-    /// The logarithm of an estimate of `P(L)`, from the rollouts with accept tests so far; `None` before one was
-    /// accepted.
-    ///
-    /// A rollout is accepted with probability `P(L) / b`, for the bound `b` of the empty prefix at that time. So the
-    /// estimate is the number of accepted rollouts divided by the sum of all `1 / b`. It is exact where all prefixes
-    /// are known.
-    pub fn log_mass(&self) -> Option<f64> {
-        let Mass { accepted, log_expected } = self.mass;
-        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
-        let estimate = (accepted as f64).ln() - log_expected;
-        (accepted > 0).then(|| estimate.min(self.log_bound()))
     }
 
     #[cfg(test)]
@@ -313,8 +201,7 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
 
     /// The memory of the sampler.
     pub fn usage(&self) -> Usage {
-        let (prefixes, trie_bytes, row_bytes) = self.session.usage();
-        Usage { prefixes, trie_bytes, row_bytes }
+        self.session.usage()
     }
 
     /// Begins rollouts while there is room. A full tree is shrunk when no rollout is under way, and no rollout begins
@@ -533,6 +420,80 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
             slots[*first].stats.draft += cost;
         }
         Ok(())
+    }
+}
+
+impl<C: Constraint, P: Policy> Drawing for Scheduler<C, P> {
+    fn begin(&mut self, count: usize, rng: &mut dyn Rng) {
+        self.seeds.extend((0..count).map(|_| seed(rng)));
+    }
+
+    /// The number of draws that may still begin: one batch under way, and another ready.
+    fn room(&self) -> usize {
+        let batch = self.session.batch();
+        let ahead = batch.saturating_mul(AHEAD).saturating_sub(self.done.len() + self.seeds.len());
+        batch.saturating_mul(2).saturating_sub(self.slots.len() + self.seeds.len()).min(ahead)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.seeds.is_empty() && self.done.is_empty() && self.failure.is_none()
+    }
+
+    fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
+        match self.done.front() {
+            Some(Some(_)) => {}
+            _ => {
+                let failure = self.failure.take()?;
+                self.give_up();
+                return Some(Err(failure));
+            }
+        }
+        self.first += 1;
+        let (draw, stats) = self.done.pop_front().flatten()?;
+        if self.session.is_drafted_for() {
+            self.stats += stats;
+            self.draw_stats.push_back(stats);
+            self.draw_stats.truncate(MAX_STATS);
+        }
+        if draw.is_err() {
+            self.give_up();
+        }
+        Some(draw)
+    }
+
+    fn give_up(&mut self) {
+        self.slots.clear();
+        self.seeds.clear();
+        self.first += self.done.len();
+        self.done.clear();
+        self.failure = None;
+    }
+
+    fn save(&mut self, name: &str) -> Vec<u8> {
+        self.session.save(name)
+    }
+
+    fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        // The present prefixes of draws under way are nodes of the tree that is replaced.
+        self.give_up();
+        self.session.load(name, bytes)
+    }
+
+    /// The logarithm of an estimate of `P(L)`, from the rollouts with accept tests so far; `None` before one was
+    /// accepted.
+    ///
+    /// A rollout is accepted with probability `P(L) / b`, for the bound `b` of the empty prefix at that time. So the
+    /// estimate is the number of accepted rollouts divided by the sum of all `1 / b`. It is exact where all prefixes
+    /// are known.
+    fn log_mass(&self) -> Option<f64> {
+        let Mass { accepted, log_expected } = self.mass;
+        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 outputs")]
+        let estimate = (accepted as f64).ln() - log_expected;
+        (accepted > 0).then(|| estimate.min(self.log_bound()))
+    }
+
+    fn take_speculation(&mut self) -> Option<SpeculationStats> {
+        self.draw_stats.pop_front()
     }
 }
 

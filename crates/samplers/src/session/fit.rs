@@ -18,21 +18,21 @@ impl<C: Constraint> Session<C> {
 
     /// `None`: the states have no keys, one is beyond a limit, or the search takes too long or is cancelled.
     fn searched_in_vain(&mut self) -> Option<bool> {
-        let (constraint, scratch) = (&self.constraint, &mut self.scratch);
+        let (constraint, scratch) = (&self.task.constraint, &mut self.scratch);
         let mut mask = TokenMask::new(constraint.vocab_len());
         let mut level = vec![constraint.start()];
         let mut seen: HashSet<u64> = HashSet::new();
         let mut left = STEPS;
-        for len in 0..=self.max_tokens {
+        for len in 0..=self.task.max_tokens {
             if level.iter().any(|state| constraint.is_accepting(state)) {
                 return Some(false);
             }
-            if len == self.max_tokens {
+            if len == self.task.max_tokens {
                 break;
             }
             let mut next = Vec::new();
             for state in level {
-                if self.cancel.is_cancelled() {
+                if self.task.cancel.is_cancelled() {
                     return None;
                 }
                 constraint.fill_mask(scratch, &state, mask.as_mut());

@@ -14,13 +14,13 @@ mod valuing;
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use twox_hash::XxHash3_64;
-use unskew_core::{Cancel, Constraint, Cost, OutputEnd, TokenId, TokenMask};
+use unskew_core::{Constraint, Cost, OutputEnd, TokenId, TokenMask};
 
 pub(crate) use reading::Unread;
 use valuing::Valuing;
 
 use crate::{
-    SampleError, Task,
+    SampleError, Task, Usage,
     row::{Row, RowCache},
     speculative::{Acceptance, DraftRun, DraftStep, Drafter, Drafts, Verifier},
     task::ModelShape,
@@ -40,22 +40,11 @@ pub enum Scope {
 }
 
 pub(crate) struct Session<C: Constraint> {
-    constraint: C,
+    /// The task, whose prompt is in `prompt`.
+    task: Task<ModelShape, C>,
     scratch: C::Scratch,
     prompt: Arc<[TokenId]>,
-    end: Vec<TokenId>,
-    max_tokens: usize,
-    /// The length of the model's rows.
-    row_len: usize,
-    /// The most tokens of a sequence of the model.
-    context_len: Option<usize>,
-    batch: usize,
-    max_bytes: usize,
-    cancel: Cancel,
     scope: Scope,
-    /// The number of the most probable tokens that are candidates, where one of them is allowed. `None`: all tokens
-    /// are candidates.
-    top: Option<usize>,
     tree: PrefixTree,
     rows: RowCache,
     /// Where a mask is made; the row that it is made for keeps it, and another one is made then.
@@ -90,30 +79,24 @@ impl<C: Constraint> fmt::Debug for Session<C> {
             .field("nodes", &self.tree.len())
             .field("tree_bytes", &self.tree.bytes())
             .field("row_bytes", &self.rows.bytes())
-            .field("max_tokens", &self.max_tokens)
+            .field("max_tokens", &self.task.max_tokens)
             .finish_non_exhaustive()
     }
 }
 
 impl<C: Constraint> Session<C> {
-    pub(crate) fn new(task: Task<ModelShape, C>, scope: Scope) -> Self {
-        let Task { model, constraint, prompt, end, max_tokens, top, batch, max_bytes, cancel } = task;
-        let scratch = constraint.scratch();
+    pub(crate) fn new(mut task: Task<ModelShape, C>, scope: Scope) -> Self {
+        let scratch = task.constraint.scratch();
+        let prompt = std::mem::take(&mut task.prompt).into();
+        task.batch = task.batch.max(1);
+        let rows = RowCache::new(task.max_bytes / 4 * 3);
         Self {
-            constraint,
+            task,
             scratch,
-            prompt: prompt.into(),
-            end,
-            max_tokens,
-            row_len: model.row_len,
-            context_len: model.context_len,
-            batch: batch.max(1),
-            max_bytes,
-            cancel,
+            prompt,
             scope,
-            top,
             tree: PrefixTree::new(),
-            rows: RowCache::new(max_bytes / 4 * 3),
+            rows,
             mask: Arc::new(TokenMask::new(0)),
             speculation: None,
             valuing: None,
@@ -125,12 +108,12 @@ impl<C: Constraint> Session<C> {
 
     /// The most tokens of an output.
     pub(crate) fn max_tokens(&self) -> usize {
-        self.max_tokens
+        self.task.max_tokens
     }
 
     /// The most rollouts under way at once.
     pub(crate) fn batch(&self) -> usize {
-        self.batch
+        self.task.batch
     }
 
     pub(crate) fn prompt(&self) -> &Arc<[TokenId]> {
@@ -139,7 +122,7 @@ impl<C: Constraint> Session<C> {
 
     /// The length of the model's rows.
     pub(crate) fn row_len(&self) -> usize {
-        self.row_len
+        self.task.model.row_len
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -154,15 +137,20 @@ impl<C: Constraint> Session<C> {
         &mut self.tree
     }
 
-    /// The number of prefixes, the bytes of the tree, and the bytes of the cached rows.
-    pub(crate) fn usage(&self) -> (usize, usize, usize) {
-        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-        (self.tree.len(), self.tree.bytes() + lookaheads, self.rows.bytes())
+    /// The memory of the task.
+    pub(crate) fn usage(&self) -> Usage {
+        let row_bytes = self.rows.bytes();
+        Usage { prefixes: self.tree.len(), trie_bytes: self.tree.bytes() + self.lookaheads(), row_bytes }
+    }
+
+    /// The memory of what is kept for the values of prefixes.
+    fn lookaheads(&self) -> usize {
+        self.valuing.as_ref().map_or(0, |valuing| valuing.bytes)
     }
 
     /// The constraint's state before the first token.
     pub(crate) fn start(&self) -> C::State {
-        self.constraint.start()
+        self.task.constraint.start()
     }
 
     /// Appends a token that a mask allows to a state; an error where the constraint rejects it all the same, as a
@@ -172,31 +160,33 @@ impl<C: Constraint> Session<C> {
         state: &mut C::State,
         token: TokenId,
     ) -> Result<(), SampleError<Infallible>> {
-        let Self { constraint, scratch, .. } = self;
-        constraint.advance(scratch, state, token).map_err(|_| SampleError::Inconsistent { token })
+        self.task
+            .constraint
+            .advance(&mut self.scratch, state, token)
+            .map_err(|_| SampleError::Inconsistent { token })
     }
 
     pub(crate) fn allows(&mut self, state: &C::State, token: TokenId) -> bool {
-        self.constraint.allows(&mut self.scratch, state, token)
+        self.task.constraint.allows(&mut self.scratch, state, token)
     }
 
     pub(crate) fn is_accepting(&self, state: &C::State) -> bool {
-        self.constraint.is_accepting(state)
+        self.task.constraint.is_accepting(state)
     }
 
     /// Whether the constraint ends outputs, and not the model.
     pub(crate) fn is_free(&self) -> bool {
-        self.constraint.end() == OutputEnd::Free
+        self.task.constraint.end() == OutputEnd::Free
     }
 
     /// Whether the output ends in this state whatever the model writes next.
     pub(crate) fn is_over(&mut self, state: &C::State) -> bool {
-        self.constraint.is_over(&mut self.scratch, state)
+        self.task.constraint.is_over(&mut self.scratch, state)
     }
 
     /// The tokens that stand for the last one of an output, where that has passed its end.
     pub(crate) fn tail<'a>(&self, state: &'a C::State) -> Option<&'a [TokenId]> {
-        self.constraint.tail(state)
+        self.task.constraint.tail(state)
     }
 
     /// Learns the probability of a forced token that a test was made for.
@@ -214,7 +204,7 @@ impl<C: Constraint> Session<C> {
 
     /// The token that must follow, where only one is allowed and the output may not end: its choice needs no model.
     pub(crate) fn forced(&mut self, node: NodeId, state: &C::State) -> Option<TokenId> {
-        let Self { constraint, scratch, tree, max_tokens, .. } = self;
+        let Self { task: Task { constraint, max_tokens, .. }, scratch, tree, .. } = self;
         if tree.depth(node) >= *max_tokens || (tree.is_scored(node) && !tree.is_forced(node)) {
             return None;
         }
@@ -245,13 +235,12 @@ impl<C: Constraint> Session<C> {
 
     /// Whether the caller has asked for the end.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
+        self.task.cancel.is_cancelled()
     }
 
     /// Whether the tree exceeds its limit.
     pub(crate) fn is_full(&self) -> bool {
-        let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-        self.tree.bytes() + lookaheads > self.max_bytes / 4
+        self.tree.bytes() + self.lookaheads() > self.task.max_bytes / 4
     }
 
     /// Forgets old prefixes if the tree exceeds its limit. To be called only while no rollout is under way: the ids
@@ -259,10 +248,10 @@ impl<C: Constraint> Session<C> {
     pub(crate) fn keep_within_limit(&mut self) {
         if self.is_full() {
             // The lookaheads of the prefixes that stay are as large a part of the memory as they are now.
-            let lookaheads = self.valuing.as_ref().map_or(0, |valuing| valuing.bytes);
-            let nodes = self.tree.bytes();
-            let map =
-                self.tree.shrink(self.max_bytes / 4 / (nodes + lookaheads).div_ceil(nodes.max(1)).max(1));
+            let (lookaheads, nodes) = (self.lookaheads(), self.tree.bytes());
+            let map = self
+                .tree
+                .shrink(self.task.max_bytes / 4 / (nodes + lookaheads).div_ceil(nodes.max(1)).max(1));
             self.rows.rename(|node| node.renamed(&map));
             if let Some(valuing) = &mut self.valuing {
                 valuing.rename(&map);
@@ -282,15 +271,13 @@ impl<C: Constraint> Session<C> {
         C: Clone,
     {
         let mut tree = self.tree.clone();
-        let map = tree.shrink(self.max_bytes / 4);
+        let map = tree.shrink(self.task.max_bytes / 4);
         let mut rows = std::mem::replace(&mut self.rows, RowCache::new(0));
         rows.rename(|node| node.renamed(&map));
         Self {
-            constraint: self.constraint.clone(),
-            scratch: self.constraint.scratch(),
+            task: self.task.clone(),
+            scratch: self.task.constraint.scratch(),
             prompt: Arc::clone(&self.prompt),
-            end: self.end.clone(),
-            cancel: self.cancel.clone(),
             tree,
             rows,
             mask: Arc::new(TokenMask::new(0)),
@@ -323,7 +310,8 @@ impl<C: Constraint> Session<C> {
     /// The number of positions that a draft reaches after `depth` tokens of output.
     pub(crate) fn draft_len(&self, depth: usize) -> usize {
         let Some(Speculation { verifier, acceptance, .. }) = &self.speculation else { return 0 };
-        let room = self.context_len.unwrap_or(usize::MAX).saturating_sub(self.prompt.len() + depth);
+        let room =
+            self.task.model.context_len.unwrap_or(usize::MAX).saturating_sub(self.prompt.len() + depth);
         acceptance.best(verifier.config.length).min(room)
     }
 
@@ -349,14 +337,14 @@ impl<C: Constraint> Session<C> {
     ) -> Result<Drafted<C::State>, SampleError<Infallible>> {
         if let Some(Speculation { observed, .. }) = &mut self.speculation {
             for (state, token) in observed.drain(..) {
-                drafter.observe(&self.constraint, &mut self.scratch, &state, token);
+                drafter.observe(&self.task.constraint, &mut self.scratch, &state, token);
             }
         }
         let mut drafts = Drafts {
-            constraint: &self.constraint,
+            constraint: &self.task.constraint,
             scratch: &mut self.scratch,
-            end: &self.end,
-            mask: TokenMask::new(self.constraint.vocab_len()),
+            end: &self.task.end,
+            mask: TokenMask::new(self.task.constraint.vocab_len()),
             prompt: &self.prompt,
             runs,
         };
@@ -382,11 +370,11 @@ impl<C: Constraint> Session<C> {
     }
 
     fn header(&self, name: &str) -> Header {
-        let Self { constraint, prompt, end, max_tokens, row_len, scope, top, .. } = self;
+        let Self { task: Task { constraint, model, end, max_tokens, top, .. }, prompt, scope, .. } = self;
         let mut bytes = Vec::new();
         let mut number = |value: usize| bytes.extend_from_slice(&(value as u64).to_le_bytes());
-        let vocab_len = constraint.vocab_len().max(*row_len);
-        for value in [constraint.vocab_len(), *row_len, *max_tokens, *scope as usize] {
+        let vocab_len = constraint.vocab_len().max(model.row_len);
+        for value in [constraint.vocab_len(), model.row_len, *max_tokens, *scope as usize] {
             number(value);
         }
         for list in [prompt, end.as_slice()] {
@@ -404,7 +392,7 @@ impl<C: Constraint> Session<C> {
             fingerprint,
             vocab_len,
             max_depth: max_tokens.saturating_add(1),
-            max_bytes: self.max_bytes / 4,
+            max_bytes: self.task.max_bytes / 4,
         }
     }
 }

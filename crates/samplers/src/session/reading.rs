@@ -12,7 +12,7 @@ use unskew_core::{
 
 use super::{Scope, Session};
 use crate::{
-    SampleError,
+    SampleError, Task,
     row::{DenseRow, Elsewhere, LONG, Row},
     tree::{NodeId, NodeStats, add},
 };
@@ -85,7 +85,7 @@ impl<C: Constraint> Session<C> {
             let log_p = |id: &TokenId| {
                 row.get(id.index()).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit) - normalizer)
             };
-            let end = match (ends, &self.end[..]) {
+            let end = match (ends, &self.task.end[..]) {
                 (Some(ends), _) => DenseRow::under(logits, *index, ends).sum().min(0.0),
                 (None, [id]) => log_p(id),
                 (None, ends) => logprob::log_sum_exp(ends.iter().map(log_p)),
@@ -124,7 +124,7 @@ impl<C: Constraint> Session<C> {
             // Where no outcome is picked, the probability of the end is asked even if the end is not allowed: AWRS
             // proposes it.
             let asks_end = *accepting || picks.is_empty();
-            let ends = if asks_end { list.as_deref().unwrap_or(&self.end) } else { &[] };
+            let ends = if asks_end { list.as_deref().unwrap_or(&self.task.end) } else { &[] };
             let of = |pick| RowQuestion { ends, pick, ..RowQuestion::mass(*row, among) };
             questions.extend(all.map(of));
         }
@@ -170,7 +170,7 @@ impl<C: Constraint> Session<C> {
         unread: &[Unread<'_, C::State>],
         logits: &Logits,
     ) -> Result<Vec<Candidates>, SampleError<Infallible>> {
-        let vocab_len = self.constraint.vocab_len();
+        let vocab_len = self.task.constraint.vocab_len();
         let mut all = Vec::with_capacity(unread.len());
         // The indices of the masks that have to be made.
         let mut unmade = Vec::new();
@@ -178,7 +178,7 @@ impl<C: Constraint> Session<C> {
         let mut top = if is_open { vec![None; unread.len()] } else { self.top_candidates(unread, logits)? };
         for (place, Unread { node, state, .. }) in unread.iter().enumerate() {
             let depth = self.tree.depth(*node);
-            let accepting = self.constraint.is_accepting(state);
+            let accepting = self.task.constraint.is_accepting(state);
             let mut forced = false;
             let ends = if accepting { self.ends(state, logits.vocab_len()) } else { None };
             let mask = if self.scope == Scope::Unmasked || (self.scope == Scope::Everything && depth > 0) {
@@ -187,12 +187,12 @@ impl<C: Constraint> Session<C> {
                     // An end that is not accepted fails as a token does.
                     None => self.open(self.scope == Scope::Everything && !accepting, logits.vocab_len()),
                 }
-            } else if depth >= self.max_tokens {
+            } else if depth >= self.task.max_tokens {
                 Arc::new(TokenMask::new(0))
             } else if let Some(mask) = top[place].take() {
-                forced = self.constraint.forced(&mut self.scratch, state).is_some();
+                forced = self.task.constraint.forced(&mut self.scratch, state).is_some();
                 Arc::new(mask)
-            } else if let Some(mask) = self.constraint.ready_mask(&self.scratch, state) {
+            } else if let Some(mask) = self.task.constraint.ready_mask(&self.scratch, state) {
                 forced = !accepting && has_one(mask.words());
                 Arc::new(mask.to_owned())
             } else {
@@ -210,13 +210,13 @@ impl<C: Constraint> Session<C> {
                     self.mask = Arc::new(TokenMask::new(vocab_len));
                 }
                 let mask = Arc::get_mut(&mut self.mask).expect("nobody else has it");
-                self.constraint.fill_mask(&mut self.scratch, unread[place].state, mask.as_mut());
+                self.task.constraint.fill_mask(&mut self.scratch, unread[place].state, mask.as_mut());
                 all[place].mask = Arc::clone(&self.mask);
             }
             _ => {
                 let mut masks = MaskBatch::new(unmade.len(), vocab_len);
                 let mut states = unmade.iter().map(|place| unread[*place].state);
-                self.constraint.fill_masks(&mut self.scratch, &mut states, &mut masks);
+                self.task.constraint.fill_masks(&mut self.scratch, &mut states, &mut masks);
                 for (row, place) in unmade.iter().enumerate() {
                     all[*place].mask = Arc::new(masks.row(row).to_owned());
                 }
@@ -228,7 +228,7 @@ impl<C: Constraint> Session<C> {
             // No output is lost in silence.
             if !*accepting && !has_more_than(mask.words(), 0) {
                 let Unread { node, state, .. } = &unread[place];
-                if let Some(limit) = self.constraint.beyond(&mut self.scratch, state) {
+                if let Some(limit) = self.task.constraint.beyond(&mut self.scratch, state) {
                     return Err(SampleError::Beyond { limit, tokens: self.tree.depth(*node) });
                 }
             }
@@ -241,8 +241,8 @@ impl<C: Constraint> Session<C> {
         if !self.is_free() {
             return None;
         }
-        let mut ends = TokenMask::new(len.max(self.constraint.vocab_len()));
-        let known = self.constraint.fill_ends(&mut self.scratch, state, ends.as_mut());
+        let mut ends = TokenMask::new(len.max(self.task.constraint.vocab_len()));
+        let known = self.task.constraint.fill_ends(&mut self.scratch, state, ends.as_mut());
         known.then(|| Arc::new(ends))
     }
 
@@ -253,7 +253,7 @@ impl<C: Constraint> Session<C> {
         }
         self.tree.score(node, NodeStats::OVER);
         if self.valuing.is_some() {
-            let key = self.constraint.state_key(&mut self.scratch, state);
+            let key = self.task.constraint.state_key(&mut self.scratch, state);
             self.note_end(node, key);
         }
         true
@@ -266,7 +266,7 @@ impl<C: Constraint> Session<C> {
         unread: &[Unread<'_, C::State>],
         logits: &Logits,
     ) -> Result<Vec<Option<TokenMask>>, SampleError<Infallible>> {
-        let Some(top) = self.top else { return Ok(vec![None; unread.len()]) };
+        let Some(top) = self.task.top else { return Ok(vec![None; unread.len()]) };
         let mut rows = Vec::with_capacity(unread.len());
         for Unread { row, .. } in unread {
             rows.push(self.most_probable(&logits.to_host(*row)?, top));
@@ -281,10 +281,10 @@ impl<C: Constraint> Session<C> {
         let candidates: Vec<TokenId> = rows.iter().flat_map(padded).collect();
         let mut valid = vec![false; candidates.len()];
         let mut states = unread.iter().map(|unread| unread.state);
-        self.constraint.verify(&mut self.scratch, &mut states, each, &candidates, &mut valid);
+        self.task.constraint.verify(&mut self.scratch, &mut states, each, &candidates, &mut valid);
         let mut masks = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
-            let mut mask = TokenMask::new(self.constraint.vocab_len());
+            let mut mask = TokenMask::new(self.task.constraint.vocab_len());
             for (token, valid) in row.iter().zip(&valid[index * each..]) {
                 if *valid {
                     mask.as_mut().insert(*token);
@@ -297,9 +297,9 @@ impl<C: Constraint> Session<C> {
 
     /// The `top` most probable tokens of a row, in ascending order. Of equally probable tokens, the first.
     fn most_probable(&self, row: &[f32], top: usize) -> Vec<TokenId> {
-        let mut best: Vec<TokenId> = (0..row.len().min(self.constraint.vocab_len()))
+        let mut best: Vec<TokenId> = (0..row.len().min(self.task.constraint.vocab_len()))
             .map(TokenId::from_index)
-            .filter(|id| row[id.index()] > f32::NEG_INFINITY && !self.end.contains(id))
+            .filter(|id| row[id.index()] > f32::NEG_INFINITY && !self.task.end.contains(id))
             .collect();
         if top < best.len() {
             let order = |left: &TokenId, right: &TokenId| {
@@ -315,7 +315,7 @@ impl<C: Constraint> Session<C> {
     /// All tokens of a row, as a mask that is made once. `ends` says whether the tokens that end a sequence are among
     /// them.
     fn open(&mut self, ends: bool, len: usize) -> Arc<TokenMask> {
-        let Self { end, open, .. } = self;
+        let Self { task: Task { end, .. }, open, .. } = self;
         let open = &mut open[usize::from(ends)];
         if let Some(mask) = open.as_ref().filter(|mask| mask.len() == len) {
             return Arc::clone(mask);

@@ -6,6 +6,7 @@ use unskew_core::{Constraint, Generations, TokenId};
 
 use super::Session;
 use crate::{
+    Task,
     rollout::RowResult,
     row::Row,
     tree::{NodeId, PrefixTree},
@@ -92,7 +93,7 @@ impl<C: Constraint> Session<C> {
         row: &Row,
         end: f64,
     ) -> RowResult<()> {
-        let Self { constraint, scratch, valuing, .. } = self;
+        let Self { task: Task { constraint, .. }, scratch, valuing, .. } = self;
         let Some(Valuing { lookaheads, bytes, successors, .. }) = valuing else { return Ok(()) };
         if lookaheads.contains_key(&node) {
             return Ok(());

@@ -16,14 +16,11 @@ pub struct SpeculationConfig {
     /// they correct for the mask alone, as those of masked sampling; drafts that speculative sampling would accept
     /// are then accepted without computing the optimum. Without a budget, both settings are the same. Default: true.
     pub weights: bool,
-    /// Whether drafts that speculative sampling would accept skip the optimum, where `weights` permits. This changes
-    /// no output. Default: true.
-    pub early_tests: bool,
 }
 
 impl Default for SpeculationConfig {
     fn default() -> Self {
-        Self { length: DraftLength::default(), budget: Budget::Lossless, weights: true, early_tests: true }
+        Self { length: DraftLength::default(), budget: Budget::Lossless, weights: true }
     }
 }
 

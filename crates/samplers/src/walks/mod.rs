@@ -207,7 +207,7 @@ impl WalkStats {
         }
         // Each is a bound.
         let log_bound = all.iter().map(|stats| stats.log_bound).fold(f64::INFINITY, f64::min);
-        let mut usage = Usage { prefixes: 0, trie_bytes: 0, row_bytes: 0 };
+        let mut usage = Usage::default();
         for stats in all {
             usage.prefixes += stats.usage.prefixes;
             usage.trie_bytes += stats.usage.trie_bytes;
@@ -353,11 +353,11 @@ impl<C: Constraint + Clone> Walks<C> {
     /// The findings so far.
     pub fn stats(&self) -> WalkStats {
         let shared = Arc::clone(&lock(&self.current).shared);
-        let (log_bound, (prefixes, trie_bytes, row_bytes)) = {
+        let (log_bound, usage) = {
             let session = shared.lock();
             (session.tree().bound(PrefixTree::ROOT).min(0.0), session.usage())
         };
-        lock(&self.tally).stats(log_bound, Usage { prefixes, trie_bytes, row_bytes })
+        lock(&self.tally).stats(log_bound, usage)
     }
 
     /// Ends the walks under way: the model that they follow is no longer there.
@@ -394,8 +394,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn bytes<C: Constraint>(session: &Session<C>) -> usize {
-    let (_, trie, rows) = session.usage();
-    trie + rows
+    let Usage { trie_bytes, row_bytes, .. } = session.usage();
+    trie_bytes + row_bytes
 }
 
 /// One rollout along one sequence of an engine.

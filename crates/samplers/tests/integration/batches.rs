@@ -10,8 +10,8 @@ use unskew_core::{
     Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId,
 };
 use unskew_samplers::{
-    Asap, Awrs, Cut, Exact, Masked, Mcmc, ModelShape, SampleError, Sampling, Scheduler, SequencePool, Smc,
-    SmcConfig, Task, drive, speculative::ModelDraft,
+    Asap, Awrs, Cut, Drawing, Exact, Masked, Mcmc, ModelShape, SampleError, Sampling, Scheduler,
+    SequencePool, Smc, Task, drive, speculative::ModelDraft,
 };
 
 const VOCAB: usize = 24;
@@ -149,7 +149,7 @@ fn sixteen_at_a_time_take_an_eighth_of_the_passes() {
                 ModelDraft::new(Counted(FnModel::new(VOCAB, logits as Row), Arc::clone(&task.model.1)));
             Box::new(Sampling::speculative(task, Masked::new(), drafts, Default::default()).unwrap())
         }),
-        ("smc", |task| Box::new(Smc::new(task, SmcConfig { particles: 16, ..SmcConfig::default() }))),
+        ("smc", |task| Box::new(Sampling::new(task, Smc { particles: 16, ..Smc::default() }))),
     ];
     for (name, sampler) in samplers {
         let passes = |batch| {

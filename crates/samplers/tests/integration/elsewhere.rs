@@ -12,8 +12,7 @@ use unskew_core::{
     rows::{RowAnswer, RowQuestion},
 };
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
-    Truncation, Warped,
+    Asap, Awrs, Beam, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, Task, Truncation, Warped,
     speculative::{ModelDraft, SpeculationConfig},
 };
 
@@ -95,7 +94,7 @@ fn samplers<M>(
 where
     M: LanguageModel<Sequence: Send> + Clone + Send + 'static,
 {
-    let smc = |twisted| SmcConfig { particles: 6, threshold: 0.7, twisted, max_tries: 100 };
+    let smc = |twisted| Smc { particles: 6, threshold: 0.7, twisted, max_tries: 100, ..Smc::default() };
     let drafted = |policy| {
         let Task { model, .. } = task();
         Sampling::speculative(task(), policy, ModelDraft::new(model), SpeculationConfig::default()).unwrap()
@@ -118,9 +117,9 @@ where
         ("asap", Box::new(Sampling::new(task(), Asap::new(1_000)))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(1_000)))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(3, Cut::Prefix, 1_000)))),
-        ("smc", Box::new(Smc::new(task(), smc(false)))),
-        ("twisted", Box::new(Smc::new(task(), smc(true)))),
-        ("beam", Box::new(Beam::new(task(), 3))),
+        ("smc", Box::new(Sampling::new(task(), smc(false)))),
+        ("twisted", Box::new(Sampling::new(task(), smc(true)))),
+        ("beam", Box::new(Sampling::new(task(), Beam::new(3)))),
         ("greedy", Box::new(Sampling::new(task(), Greedy))),
         ("drafted", Box::new(drafted_masked)),
         ("drafted cars", Box::new(drafted(Exact::cars(100_000)))),

@@ -13,8 +13,8 @@ use unskew_core::{
     conformance::{check_constraint, chi_square},
 };
 use unskew_samplers::{
-    Awrs, Beam, Cut, Exact, FedRows, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task, Twisted,
-    WalkEnd, WalkMode, WalkStep, Walks, Warp,
+    Awrs, Beam, Cut, Exact, FedRows, Imh, Masked, Mcmc, SampleError, Sampling, Smc, Task, Twisted, WalkEnd,
+    WalkMode, WalkStep, Walks, Warp,
     speculative::{ModelDraft, SpeculationConfig},
     trace,
 };
@@ -307,12 +307,12 @@ fn chains_come_to_the_law() {
 fn weights_have_the_law() {
     for (seed, model, texts, law, mass) in tasks(12) {
         let task = || task(&model, &texts);
-        let smc = || SmcConfig { particles: 8, ..SmcConfig::default() };
+        let smc = || Smc { particles: 8, ..Smc::default() };
         let samplers: Vec<(&str, Boxed)> = vec![
             ("masked", Box::new(Sampling::new(task(), Masked::new()))),
             ("twisted", Box::new(Sampling::new(task(), Twisted::new()))),
             ("awrs", Box::new(Sampling::new(task(), Awrs::new(1)))),
-            ("smc", Box::new(Smc::new(task(), smc()))),
+            ("smc", Box::new(Sampling::new(task(), smc()))),
         ];
         for (name, mut sampler) in samplers {
             let mut rng = rng(seed);
@@ -349,7 +349,8 @@ fn weights_have_the_law() {
 #[test]
 fn a_wide_beam_has_the_probabilities() {
     for (seed, model, texts, law, mass) in tasks(12) {
-        let found = Beam::new(task(&model, &texts), 1_000).search().unwrap();
+        let (mut found, beam) = (Vec::new(), Beam::new(1_000).all());
+        Sampling::new(task(&model, &texts), beam).draw_many(usize::MAX, &mut rng(1), &mut found).unwrap();
         let mut of_texts: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
         for draw in &found {
             *of_texts.entry(model.vocabulary().decode(&draw.tokens)).or_default() +=

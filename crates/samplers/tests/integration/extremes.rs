@@ -6,7 +6,7 @@ use unskew_core::{
     TableModelError, TokenId, Unconstrained,
 };
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
+    Asap, Awrs, Beam, Cancel, Cut, Exact, Greedy, Masked, Mcmc, SampleError, Sampling, Smc, Task,
 };
 
 /// Any text of exactly this number of tokens.
@@ -62,9 +62,9 @@ fn outputs_of_ten_thousand_tokens_keep_their_probability() {
         ("asap", Box::new(Sampling::new(task(), Asap::new(10)))),
         ("disc", Box::new(Sampling::new(task(), Exact::disc().with_max_tries(1).with_particles(2)))),
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(10)))),
-        ("smc", Box::new(Smc::new(task(), SmcConfig { particles: 2, ..SmcConfig::default() }))),
+        ("smc", Box::new(Sampling::new(task(), Smc { particles: 2, ..Smc::default() }))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(1, Cut::Restart, 10)))),
-        ("beam", Box::new(Beam::new(task(), 1))),
+        ("beam", Box::new(Sampling::new(task(), Beam::new(1)))),
     ];
     for (name, mut sampler) in samplers {
         let draw = sampler.draw(&mut rng(1)).unwrap();
@@ -88,8 +88,8 @@ fn counts_that_no_memory_holds_are_refused() {
     let many = 1 << 40;
     let disc = Exact::disc_published(10).with_particles(many as u64);
     let samplers: [(&str, AnySampler); 3] = [
-        ("particles", Box::new(Smc::new(task(), SmcConfig { particles: many, ..SmcConfig::default() }))),
-        ("prefixes of a beam", Box::new(Beam::new(task(), many))),
+        ("particles", Box::new(Sampling::new(task(), Smc { particles: many, ..Smc::default() }))),
+        ("prefixes of a beam", Box::new(Sampling::new(task(), Beam::new(many)))),
         ("candidates of DISC", Box::new(Sampling::new(task(), disc))),
     ];
     for (what, mut sampler) in samplers {
@@ -103,7 +103,7 @@ fn counts_that_no_memory_holds_are_refused() {
     let sampler =
         Sampling::new(Task { batch: usize::MAX, ..task() }, Exact::rejection(u64::MAX)).draw(&mut rng(1));
     assert!(sampler.is_ok());
-    assert!(Beam::new(Task { batch: usize::MAX, ..task() }, 3).draw(&mut rng(1)).is_ok());
+    assert!(Sampling::new(Task { batch: usize::MAX, ..task() }, Beam::new(3)).draw(&mut rng(1)).is_ok());
 }
 
 /// A bound far below the least f64: one forced output of probability e^-50,000.
@@ -339,9 +339,9 @@ fn logits_that_are_none_name_their_step() {
                 ("cars", Box::new(Sampling::new(task(), Exact::cars(10_000)))),
                 ("ars", Box::new(Sampling::new(task(), Exact::ars(10_000)))),
                 ("awrs", Box::new(Sampling::new(task(), Awrs::new(10_000)))),
-                ("smc", Box::new(Smc::new(task(), SmcConfig::default()))),
+                ("smc", Box::new(Sampling::new(task(), Smc::default()))),
                 ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(2, Cut::Prefix, 10_000)))),
-                ("beam", Box::new(Beam::new(task(), 2))),
+                ("beam", Box::new(Sampling::new(task(), Beam::new(2)))),
             ];
             for (name, mut sampler) in samplers {
                 let error = sampler.draw_many(5, &mut rng(1), &mut Vec::new()).unwrap_err();
@@ -451,8 +451,8 @@ fn a_constraint_that_rejects_a_token_of_its_mask_is_an_error() {
         ("disc", Box::new(Sampling::new(task(), Exact::disc()))),
         ("asap", Box::new(Sampling::new(task(), Asap::new(10)))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(1, Cut::Restart, 10)))),
-        ("smc", Box::new(Smc::new(task(), SmcConfig { particles: 2, ..SmcConfig::default() }))),
-        ("beam", Box::new(Beam::new(task(), 2))),
+        ("smc", Box::new(Sampling::new(task(), Smc { particles: 2, ..Smc::default() }))),
+        ("beam", Box::new(Sampling::new(task(), Beam::new(2)))),
     ];
     for (name, mut sampler) in samplers {
         let error = sampler.draw(&mut rng(1)).unwrap_err();

@@ -9,7 +9,7 @@ use unskew_core::{
     conformance::{check_sampler, chi_square},
 };
 use unskew_samplers::{
-    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, SmcConfig, Task,
+    Asap, Awrs, Beam, Cut, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, Task,
 };
 
 type Boxed = Box<dyn Sampler<Error = SampleError<TableModelError>>>;
@@ -310,7 +310,7 @@ fn weights_stand_for_the_model() {
             exact.iter().map(|(output, p)| (output.to_vec(), p * exact.mass())).collect();
         let task = || task(&model, &constraint);
         let smc = |particles, threshold, twisted| {
-            Smc::new(task(), SmcConfig { particles, threshold, twisted, max_tries: 1_000 })
+            Sampling::new(task(), Smc { particles, threshold, twisted, ..Smc::default() })
         };
         check_weights("awrs", &mut Sampling::new(task(), Awrs::new(1_000)), &distribution, 1);
         check_weights("smc, one particle", &mut smc(1, 0.5, false), &distribution, 1);
@@ -428,7 +428,12 @@ fn searches_find_what_enumeration_finds() {
             .map(|(output, p)| ((p * distribution.mass()).ln(), output.to_vec()))
             .collect();
         all.sort_by(|left, right| right.0.total_cmp(&left.0));
-        let found = Beam::new(task(&model, &constraint), 200).search().unwrap();
+        let search = |beams| {
+            let mut found = Vec::new();
+            let mut sampler = Sampling::new(task(&model, &constraint), Beam::new(beams).all());
+            sampler.draw_many(usize::MAX, &mut rng(1), &mut found).map(|()| found)
+        };
+        let found = search(200).unwrap();
         assert_eq!(found.len(), all.len(), "task {index}");
         for (draw, (log_prob, _)) in found.iter().zip(&all) {
             assert!((draw.log_prob - log_prob).abs() < 1e-4);
@@ -438,7 +443,7 @@ fn searches_find_what_enumeration_finds() {
             assert_eq!((draw.finish, draw.origin), (Finish::Stop, Origin::Searched));
         }
         // A narrow beam may find less probable outputs, and states their probabilities correctly.
-        if let Ok(narrow) = Beam::new(task(&model, &constraint), 2).search() {
+        if let Ok(narrow) = search(2) {
             assert!(narrow.len() <= 2 && narrow[0].log_prob <= all[0].0 + 1e-4);
         }
 
@@ -474,9 +479,9 @@ fn all_samplers(task: &dyn Fn() -> Task<TableModel, Outputs>) -> Vec<(&'static s
         ("awrs", Box::new(Sampling::new(task(), Awrs::new(TRIES)))),
         ("mcmc", Box::new(Sampling::new(task(), Mcmc::new(3, Cut::Priority, 1_000)))),
         ("imh", Box::new(Sampling::new(task(), Imh::new(3, 1_000)))),
-        ("smc", Box::new(Smc::new(task(), SmcConfig::default()))),
+        ("smc", Box::new(Sampling::new(task(), Smc::default()))),
         ("greedy", Box::new(Sampling::new(task(), Greedy))),
-        ("beam", Box::new(Beam::new(task(), 3))),
+        ("beam", Box::new(Sampling::new(task(), Beam::new(3)))),
     ]);
     samplers
 }

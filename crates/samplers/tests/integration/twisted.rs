@@ -6,7 +6,7 @@ use unskew_core::{
     Constraint, Cost, Draw, MaskMut, Origin, Rejected, Sampler, TableModel, TokenId,
     conformance::check_constraint, hashed_key,
 };
-use unskew_samplers::{Masked, Sampling, Smc, SmcConfig, StateValues, Task, Twisted};
+use unskew_samplers::{Masked, Sampling, Smc, StateValues, Task, Twisted};
 
 use crate::support::{Outputs, distribution, ids, outputs, random_task, rng};
 
@@ -175,14 +175,16 @@ fn weights_of_populations_correct_any_values() {
             }
             let constraint = Keyed { outputs, by_future: seed % 2 == 0 };
             let values = values(kind, &constraint, seed);
-            let config = SmcConfig { particles: 4, ..SmcConfig::default() };
-            let mut sampler = Smc::by_values(task(&model, &constraint), config, values);
+            let config = Smc { particles: 4, values: Some(values), all: true, ..Smc::default() };
+            let mut sampler = Sampling::new(task(&model, &constraint), config);
             let mut rng = rng(seed);
             // The weight of one output is the mean weight of its population, and populations without survivors have
             // weight zero.
             let mut draws = Vec::new();
             for _ in 0..1_500 {
-                let population = sampler.population(&mut rng).unwrap();
+                let mut left = 1;
+                let population = std::iter::from_fn(|| sampler.draw_next(&mut left, &mut rng));
+                let population: Vec<Draw> = population.collect::<Result<_, _>>().unwrap();
                 let particles: u64 = population.iter().map(|draw| draw.cost.proposals).sum();
                 let lost = particles - population.len() as u64;
                 draws.extend(population.into_iter().map(|draw| Draw { cost: Cost::default(), ..draw }));

@@ -9,13 +9,13 @@ use std::{
 
 use crate::{
     CaptureError, Captures, TokenSpace,
-    core::{AnyConstraint, AnyScratch, Constraint, TokenId, TokenMask},
+    core::{AnyState, Constraint, TokenId, TokenMask},
     read::{self, MAX_LINES_BYTES},
 };
 use serde::{Deserialize, Serialize};
-use unskew_engine::Rejection;
+use unskew_engine::{Compiled, LastScratch, Rejection};
 
-use super::{Named, write_json};
+use super::{Named, answer};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
     error::{Failure, Result, one_line},
@@ -57,9 +57,9 @@ struct Question {
 
 struct Checker<'a> {
     tokens: &'a TokenSpace,
-    constraint: AnyConstraint,
+    compiled: Compiled,
     captures: Option<Arc<Captures>>,
-    scratch: AnyScratch,
+    scratch: LastScratch,
     mask: TokenMask,
     timing: bool,
     /// Whether some answer was that the constraint does not accept.
@@ -70,13 +70,12 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?.judging();
     let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
     let compiled = crate::compile(&spec, &tokens, "", &progress::observer())?;
-    let constraint = compiled.constraint();
     let mut checker = Checker {
         tokens: &tokens,
-        scratch: constraint.scratch(),
-        mask: TokenMask::new(constraint.vocab_len()),
-        constraint,
+        scratch: compiled.scratch(),
+        mask: TokenMask::new(compiled.vocab_len()),
         captures: compiled.captures().filter(|captures| captures.has_names()).cloned(),
+        compiled,
         timing: args.timing,
         has_rejected: false,
     };
@@ -162,14 +161,14 @@ impl Checker<'_> {
         let ends = ids.last().is_some_and(|id| self.tokens.vocabulary().is_end_of_sequence(*id));
         let output = if ends { &ids[..ids.len() - 1] } else { ids };
 
-        let mut state = self.constraint.start();
+        let mut state = self.compiled.start();
         let mut times = Vec::new();
         let mut rejected_at = None;
         for (index, token) in output.iter().enumerate() {
             if self.timing {
                 times.push(self.time_mask(&state));
             }
-            if let Err(rejected) = self.constraint.advance(&mut self.scratch, &mut state, *token) {
+            if let Err(rejected) = self.compiled.advance(&mut self.scratch, &mut state, *token) {
                 if rejected.limit.is_some() {
                     // The state has no future that could be told.
                     return Err(Failure::bad(&rejected));
@@ -182,20 +181,12 @@ impl Checker<'_> {
         if complete && self.timing {
             times.push(self.time_mask(&state));
         }
-        let accepted = complete && self.constraint.is_accepting(&state);
+        let accepted = complete && self.compiled.is_accepting(&state);
         if ends && complete && !accepted {
             rejected_at = Some(output.len());
         }
         self.has_rejected |= !accepted;
-        let rejection = (!accepted).then(|| {
-            let at = rejected_at.unwrap_or(output.len());
-            Rejection::new(
-                self.tokens.vocabulary(),
-                (&self.constraint, &mut self.scratch),
-                &state,
-                (output, at),
-            )
-        });
+        let rejection = if accepted { None } else { self.compiled.rejection(output) };
         let named = self.captures.as_ref().map(|captures| match accepted {
             true => captures.read(output),
             false => Err(CaptureError::Unfinished),
@@ -212,10 +203,10 @@ impl Checker<'_> {
     }
 
     /// How long the mask of `state` takes, in microseconds: the time that a server waits at this position.
-    fn time_mask(&mut self, state: &<AnyConstraint as Constraint>::State) -> f64 {
+    fn time_mask(&mut self, state: &AnyState) -> f64 {
         let begin = Instant::now();
-        if self.constraint.ready_mask(&self.scratch, state).is_none() {
-            self.constraint.fill_mask(&mut self.scratch, state, self.mask.as_mut());
+        if self.compiled.ready_mask(&self.scratch, state).is_none() {
+            self.compiled.fill_mask(&mut self.scratch, state, self.mask.as_mut());
         }
         // Nanoseconds are all that the clock has.
         (begin.elapsed().as_secs_f64() * 1e9).round() / 1e3
@@ -229,29 +220,25 @@ fn json_error(error: &serde_json::Error) -> String {
     format!("{}, column {}", &text[..cut], error.column())
 }
 
-fn write(format: Format, answer: &Answer, out: &mut dyn Write) -> Result<()> {
-    match format {
-        Format::Jsonl => write_json(answer, out)?,
-        Format::Text => {
-            let verdict = match (answer.accepted, answer.rejected_at) {
-                (true, _) => "accepted".to_owned(),
-                (false, Some(index)) => format!("rejected at token {index}"),
-                (false, None) => "incomplete: allowed so far, but it may not end here".to_owned(),
-            };
-            let canonical = match answer.canonical {
-                Some(false) => "; not the tokenizer's own tokens for this text",
-                Some(true) | None => "",
-            };
-            writeln!(out, "{verdict}{canonical}")?;
-            if let Some(rejection) = &answer.rejection {
-                writeln!(out, "    {rejection}")?;
-            }
-            if let Some(times) = &answer.mask_us {
-                let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
-                writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
-            }
-            answer.named.iter().try_for_each(|named| named.write(out))?;
+fn write(format: Format, value: &Answer, out: &mut dyn Write) -> Result<()> {
+    answer(format, value, out, |out| {
+        let verdict = match (value.accepted, value.rejected_at) {
+            (true, _) => "accepted".to_owned(),
+            (false, Some(index)) => format!("rejected at token {index}"),
+            (false, None) => "incomplete: allowed so far, but it may not end here".to_owned(),
+        };
+        let canonical = match value.canonical {
+            Some(false) => "; not the tokenizer's own tokens for this text",
+            Some(true) | None => "",
+        };
+        writeln!(out, "{verdict}{canonical}")?;
+        if let Some(rejection) = &value.rejection {
+            writeln!(out, "    {rejection}")?;
         }
-    }
-    Ok(())
+        if let Some(times) = &value.mask_us {
+            let times: Vec<_> = times.iter().map(|time| format!("{time:.1}")).collect();
+            writeln!(out, "    masks, in microseconds: {}", times.join(" "))?;
+        }
+        value.named.iter().try_for_each(|named| named.write(out))
+    })
 }

@@ -4,11 +4,11 @@ use std::{io::Write, num::NonZeroUsize, sync::Arc};
 
 use crate::{
     Drafted, Draws, Language, Method, Output, Request, Spec,
-    core::{Cancel, Finish, Origin},
+    core::{Cancel, Finish},
 };
 use serde::Serialize;
 
-use super::{Named, write_json};
+use super::{Named, answer};
 use crate::command_line::{
     args::{Format, GenerateArgs},
     error::{Failure, Result},
@@ -242,50 +242,32 @@ fn summary(total: &Drafted, tokens: usize, passes: u64) -> String {
 
 /// Writes one output.
 fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
-    let how = match output.origin {
-        Origin::Proposed => "proposed",
-        Origin::Accepted => "accepted",
-        Origin::Resampled => "resampled",
-        Origin::Chained => "chained",
-        Origin::Searched => "searched",
+    let (how, finish) = (output.origin.name(), output.finish.name());
+    let line = Line {
+        text: &output.text,
+        ids: output.ids.iter().map(|id| id.0).collect(),
+        logprob: output.log_prob,
+        log_weight: output.log_weight,
+        lm_calls: output.cost.positions,
+        lm_passes: output.cost.passes,
+        proposals: output.cost.proposals,
+        finish,
+        how,
+        effective: output.effective,
+        drafted: output.drafted,
+        named: output.captures.clone().map(Named::new),
     };
-    let finish = match output.finish {
-        Finish::Stop => "stop",
-        Finish::Length => "length",
-    };
-    let named = output.captures.clone().map(Named::new);
-    match format {
-        Format::Jsonl => {
-            let line = Line {
-                text: &output.text,
-                ids: output.ids.iter().map(|id| id.0).collect(),
-                logprob: output.log_prob,
-                log_weight: output.log_weight,
-                lm_calls: output.cost.positions,
-                lm_passes: output.cost.passes,
-                proposals: output.cost.proposals,
-                finish,
-                how,
-                effective: output.effective,
-                drafted: output.drafted,
-                named,
-            };
-            write_json(&line, out)?;
-        }
-        Format::Text => {
-            let cut = if output.finish == Finish::Length { ", cut off at the length limit" } else { "" };
-            let log_prob = match output.log_prob.is_nan() {
-                true => "log-probability unknown".to_owned(),
-                false => format!("log-probability {:.3}", output.log_prob),
-            };
-            writeln!(
-                out,
-                "{}\n    {log_prob}, {how}{cut}; {} positions in {} passes, {} proposals",
-                output.text, output.cost.positions, output.cost.passes, output.cost.proposals
-            )?;
-            named.iter().try_for_each(|named| named.write(out))?;
-        }
-    }
-    out.flush()?;
-    Ok(())
+    answer(format, &line, out, |out| {
+        let cut = if output.finish == Finish::Length { ", cut off at the length limit" } else { "" };
+        let log_prob = match output.log_prob.is_nan() {
+            true => "log-probability unknown".to_owned(),
+            false => format!("log-probability {:.3}", output.log_prob),
+        };
+        writeln!(
+            out,
+            "{}\n    {log_prob}, {how}{cut}; {} positions in {} passes, {} proposals",
+            output.text, output.cost.positions, output.cost.passes, output.cost.proposals
+        )?;
+        line.named.iter().try_for_each(|named| named.write(out))
+    })
 }

@@ -8,9 +8,9 @@ use crate::{
 };
 use serde::Serialize;
 
-use super::write_json;
+use super::answer;
 use crate::command_line::{
-    args::{Format, LogitsArgs},
+    args::LogitsArgs,
     error::{Failure, Result},
     models,
 };
@@ -48,22 +48,14 @@ pub(crate) fn logits(args: &LogitsArgs, out: &mut dyn Write) -> Result<()> {
         Failure::bad(&error)
     })?;
 
-    match args.format {
-        Format::Jsonl => {
-            let values =
-                if args.all { Values::All(logits.rows().collect()) } else { Values::Last(logits.row(0)) };
-            let answer = Answer { logits: values };
-            write_json(&answer, out)?;
-        }
-        Format::Text => {
-            for (row, position) in logits.rows().zip(if args.all { 1.. } else { ids.len().. }) {
-                writeln!(out, "after {position} tokens")?;
-                show(row, opened.tokens(), out)?;
-            }
-        }
-    }
-    out.flush()?;
-    Ok(())
+    let values = if args.all { Values::All(logits.rows().collect()) } else { Values::Last(logits.row(0)) };
+    answer(args.format, &Answer { logits: values }, out, |out| {
+        let positions = if args.all { 1.. } else { ids.len().. };
+        logits.rows().zip(positions).try_for_each(|(row, position)| {
+            writeln!(out, "after {position} tokens")?;
+            show(row, opened.tokens(), out)
+        })
+    })
 }
 
 fn show(row: &[f32], tokens: &TokenSpace, out: &mut dyn Write) -> Result<()> {

@@ -8,9 +8,9 @@ use crate::{
 };
 use serde::Serialize;
 
-use super::write_json;
+use super::answer;
 use crate::command_line::{
-    args::{Format, MaskArgs},
+    args::MaskArgs,
     error::{Failure, Result},
     progress,
 };
@@ -45,7 +45,7 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
         ));
     }
     let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
-    let constraint = crate::compile(&spec, &tokens, "", &progress::observer())?.constraint();
+    let constraint = crate::compile(&spec, &tokens, "", &progress::observer())?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
         (None, Some(ids)) => ids.0.iter().copied().map(TokenId).collect(),
@@ -79,36 +79,30 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
         forced.push(token);
     }
 
-    match args.format {
-        Format::Jsonl => {
-            let answer = Answer {
-                allowed: mask.count(),
-                ids: args.list.then(|| mask.ids().map(|id| id.0).collect()),
-                accepting,
-                forced: forced.iter().map(|id| id.0).collect(),
-            };
-            write_json(&answer, out)?;
+    let value = Answer {
+        allowed: mask.count(),
+        ids: args.list.then(|| mask.ids().map(|id| id.0).collect()),
+        accepting,
+        forced: forced.iter().map(|id| id.0).collect(),
+    };
+    answer(args.format, &value, out, |out| {
+        let end = if accepting { "the output may end here" } else { "the output may not end here" };
+        writeln!(out, "{} of {} tokens allowed; {end}", mask.count(), mask.len())?;
+        let shown = if args.list { usize::MAX } else { SHOWN };
+        for id in mask.ids().take(shown) {
+            writeln!(out, "{id:>8} {:?}", tokens.vocabulary().name(id))?;
         }
-        Format::Text => {
-            let end = if accepting { "the output may end here" } else { "the output may not end here" };
-            writeln!(out, "{} of {} tokens allowed; {end}", mask.count(), mask.len())?;
-            let shown = if args.list { usize::MAX } else { SHOWN };
-            for id in mask.ids().take(shown) {
-                writeln!(out, "{id:>8} {:?}", tokens.vocabulary().name(id))?;
-            }
-            if mask.count() > shown {
-                writeln!(out, "         ... and {} more (--list shows all)", mask.count() - shown)?;
-            }
-            if !forced.is_empty() {
-                let shown = forced.len().min(if args.list { usize::MAX } else { SHOWN_FORCED });
-                write!(out, "forced: {:?}", tokens.decode(&forced[..shown]))?;
-                match forced.len() - shown {
-                    0 => writeln!(out)?,
-                    more => writeln!(out, " and {more} more tokens")?,
-                }
+        if mask.count() > shown {
+            writeln!(out, "         ... and {} more (--list shows all)", mask.count() - shown)?;
+        }
+        if !forced.is_empty() {
+            let shown = forced.len().min(if args.list { usize::MAX } else { SHOWN_FORCED });
+            write!(out, "forced: {:?}", tokens.decode(&forced[..shown]))?;
+            match forced.len() - shown {
+                0 => writeln!(out)?,
+                more => writeln!(out, " and {more} more tokens")?,
             }
         }
-    }
-    out.flush()?;
-    Ok(())
+        Ok(())
+    })
 }

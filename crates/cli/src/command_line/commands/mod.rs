@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::{
     Capture, CaptureError,
     command_line::{
+        args::Format,
         error::{Failure, Result, with_flag},
         plain,
     },
@@ -84,6 +85,20 @@ impl Named {
         }
         Ok(())
     }
+}
+
+/// Writes an answer: as a line of JSON, or as `text` does for people.
+fn answer(
+    format: Format,
+    value: &impl Serialize,
+    out: &mut dyn Write,
+    text: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    match format {
+        Format::Jsonl => write_json(value, out)?,
+        Format::Text => text(out)?,
+    }
+    Ok(out.flush()?)
 }
 
 /// Writes one JSON value as a line.

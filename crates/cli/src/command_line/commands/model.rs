@@ -4,11 +4,11 @@ use std::{fs, io::Write, path::Path, time::Instant};
 
 use serde::Serialize;
 
-use super::write_json;
+use super::answer;
 use crate::{
     ModelSource,
     command_line::{
-        args::{Format, ModelArgs, ModelBenchArgs, ModelCommand, ModelInfoArgs},
+        args::{ModelArgs, ModelBenchArgs, ModelCommand, ModelInfoArgs},
         error::{Failure, Result, chain},
         models,
     },
@@ -82,32 +82,21 @@ fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<()> {
         }
     };
     let info = describe(&config, bytes);
-    match args.format {
-        Format::Jsonl => write_json(&info, out)?,
-        Format::Text => {
-            writeln!(
-                out,
-                "{}, {} parameters, {:.1} MB",
-                info.architecture,
-                info.parameters,
-                bytes as f64 / 1e6
-            )?;
-            writeln!(
-                out,
-                "{} layers of width {}, {} heads of width {} over {} of keys and values, {} tokens",
-                info.layers, info.hidden, info.heads, info.head_dim, info.key_value_heads, info.vocabulary
-            )?;
-            let windows = match info.windows {
-                0 => String::new(),
-                count => format!(", windows in {count} layers"),
-            };
-            let scaling =
-                info.rotary_scaling.map_or_else(String::new, |name| format!(", rotary scaling {name}"));
-            let context = info.context;
-            writeln!(out, "context {context}{windows}{scaling}; {} bytes a position", info.position_bytes)?;
-        }
-    }
-    Ok(out.flush()?)
+    answer(args.format, &info, out, |out| {
+        writeln!(out, "{}, {} parameters, {:.1} MB", info.architecture, info.parameters, bytes as f64 / 1e6)?;
+        writeln!(
+            out,
+            "{} layers of width {}, {} heads of width {} over {} of keys and values, {} tokens",
+            info.layers, info.hidden, info.heads, info.head_dim, info.key_value_heads, info.vocabulary
+        )?;
+        let windows = match info.windows {
+            0 => String::new(),
+            count => format!(", windows in {count} layers"),
+        };
+        let scaling = info.rotary_scaling.map_or_else(String::new, |name| format!(", rotary scaling {name}"));
+        let context = info.context;
+        Ok(writeln!(out, "context {context}{windows}{scaling}; {} bytes a position", info.position_bytes)?)
+    })
 }
 
 #[cfg(feature = "tiny-model")]
@@ -256,29 +245,26 @@ fn bench(args: &ModelBenchArgs, out: &mut dyn Write) -> Result<()> {
         prefill_tokens_per_s: prefill,
         decode,
     };
-    match args.format {
-        Format::Jsonl => write_json(&speed, out)?,
-        Format::Text => {
+    answer(args.format, &speed, out, |out| {
+        writeln!(
+            out,
+            "{architecture}, {:.1} MB of {weights}, loaded in {load_ms} ms; memory {:.1} GB/s",
+            bytes as f64 / 1e6,
+            memory_bytes_per_s / 1e9
+        )?;
+        writeln!(out, "prompt of {prompt}: {prefill:.1} tokens/s")?;
+        for step in &speed.decode {
             writeln!(
                 out,
-                "{architecture}, {:.1} MB of {weights}, loaded in {load_ms} ms; memory {:.1} GB/s",
-                bytes as f64 / 1e6,
-                memory_bytes_per_s / 1e9
+                "batch {:>2}: {:>10.1} tokens/s, {:>8.2} MB of weights a token, {:>4.0} % of the memory's speed",
+                step.batch,
+                step.tokens_per_s,
+                step.bytes_per_token / 1e6,
+                100.0 * step.share_of_bandwidth
             )?;
-            writeln!(out, "prompt of {prompt}: {prefill:.1} tokens/s")?;
-            for step in &speed.decode {
-                writeln!(
-                    out,
-                    "batch {:>2}: {:>10.1} tokens/s, {:>8.2} MB of weights a token, {:>4.0} % of the memory's speed",
-                    step.batch,
-                    step.tokens_per_s,
-                    step.bytes_per_token / 1e6,
-                    100.0 * step.share_of_bandwidth
-                )?;
-            }
         }
-    }
-    Ok(out.flush()?)
+        Ok(())
+    })
 }
 
 /// The seconds of `steps` steps of a batch after a prompt; without steps those of the prompt.

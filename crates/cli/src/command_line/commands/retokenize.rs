@@ -5,18 +5,18 @@ use std::io::Write;
 use crate::core::TokenId;
 use serde::Serialize;
 
-use super::write_json;
+use super::answer;
 use crate::command_line::{
-    args::{Format, RetokenizeArgs},
+    args::RetokenizeArgs,
     error::{Failure, Result},
     models,
 };
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    ids: Vec<u32>,
+    ids: &'a [u32],
     /// The text of each.
-    tokens: Vec<String>,
+    tokens: &'a [String],
     /// The natural logarithm of the probability that the model gives them after the prompt.
     logprob: f64,
     /// The tokenizer's own tokens; null without a tokenizer.
@@ -40,23 +40,17 @@ pub(crate) fn retokenize(args: &RetokenizeArgs, out: &mut dyn Write) -> Result<(
     let canonical = tokens.canonical(&args.text)?.map(|ids| numbers(&ids));
     let names: Vec<String> =
         spelling.tokens.iter().map(|id| tokens.vocabulary().name(*id).into_owned()).collect();
-    match args.format {
-        Format::Jsonl => write_json(
-            &Answer { ids, tokens: names, logprob: spelling.log_prob, canonical: canonical.as_deref() },
-            out,
-        )?,
-        Format::Text => {
-            for (id, name) in ids.iter().zip(&names) {
-                writeln!(out, "{id:>8} {name:?}")?;
-            }
-            let own = match canonical {
-                Some(canonical) if canonical == ids => ", as the tokenizer writes it",
-                Some(_) => ", not as the tokenizer writes it",
-                None => "",
-            };
-            writeln!(out, "{} tokens, log-probability {:.3}{own}", ids.len(), spelling.log_prob)?;
+    let value =
+        Answer { ids: &ids, tokens: &names, logprob: spelling.log_prob, canonical: canonical.as_deref() };
+    answer(args.format, &value, out, |out| {
+        for (id, name) in ids.iter().zip(&names) {
+            writeln!(out, "{id:>8} {name:?}")?;
         }
-    }
-    out.flush()?;
-    Ok(())
+        let own = match &canonical {
+            Some(canonical) if *canonical == ids => ", as the tokenizer writes it",
+            Some(_) => ", not as the tokenizer writes it",
+            None => "",
+        };
+        Ok(writeln!(out, "{} tokens, log-probability {:.3}{own}", ids.len(), spelling.log_prob)?)
+    })
 }

@@ -10,7 +10,7 @@ use crate::{
 use serde::Serialize;
 use unskew_files::is_same;
 
-use super::write_json;
+use super::answer;
 use crate::command_line::{
     args::{
         Format, ModelArgs, SetBuildArgs, SetCommand, SetCompactArgs, SetEditArgs, SetInfoArgs, SetSubsetArgs,
@@ -114,24 +114,18 @@ impl Answer {
     }
 
     fn write(&self, format: Format, out: &mut dyn Write) -> Result<()> {
-        match format {
-            Format::Jsonl => write_json(self, out)?,
-            Format::Text => {
-                let Self { items, bytes, max_len, tokens, token_bytes, vocabulary, .. } = self;
-                writeln!(out, "{items} items of up to {max_len} tokens, {tokens} tokens in all")?;
-                writeln!(out, "{bytes} bytes, {token_bytes} a token; vocabulary {vocabulary}")?;
-                if let Some(ms) = self.build_ms {
-                    writeln!(out, "built in {:.1} s", ms as f64 / 1e3)?;
-                }
-                for name in self.subsets.iter().flatten() {
-                    writeln!(out, "subset {name}")?;
-                }
-                if let Some(pending) = &self.pending {
-                    pending.write(out)?;
-                }
+        answer(format, self, out, |out| {
+            let Self { items, bytes, max_len, tokens, token_bytes, vocabulary, .. } = self;
+            writeln!(out, "{items} items of up to {max_len} tokens, {tokens} tokens in all")?;
+            writeln!(out, "{bytes} bytes, {token_bytes} a token; vocabulary {vocabulary}")?;
+            if let Some(ms) = self.build_ms {
+                writeln!(out, "built in {:.1} s", ms as f64 / 1e3)?;
             }
-        }
-        Ok(out.flush()?)
+            for name in self.subsets.iter().flatten() {
+                writeln!(out, "subset {name}")?;
+            }
+            self.pending.iter().try_for_each(|pending| pending.write(out))
+        })
     }
 }
 
@@ -184,17 +178,13 @@ fn edit(args: &SetEditArgs, add: bool, out: &mut dyn Write) -> Result<()> {
         blank: report.blank,
         pending,
     };
-    match args.format {
-        Format::Jsonl => write_json(&edited, out)?,
-        Format::Text => {
-            let Edited { items, changed, unchanged, blank, pending } = edited;
-            let done = if add { "added" } else { "removed" };
-            writeln!(out, "{changed} items {done}; {unchanged} lines changed nothing, {blank} were blank")?;
-            writeln!(out, "{items} items now")?;
-            pending.write(out)?;
-        }
-    }
-    Ok(out.flush()?)
+    answer(args.format, &edited, out, |out| {
+        let Edited { items, changed, unchanged, blank, pending } = &edited;
+        let done = if add { "added" } else { "removed" };
+        writeln!(out, "{changed} items {done}; {unchanged} lines changed nothing, {blank} were blank")?;
+        writeln!(out, "{items} items now")?;
+        pending.write(out)
+    })
 }
 
 fn compact(args: &SetCompactArgs, out: &mut dyn Write) -> Result<()> {
@@ -257,13 +247,14 @@ fn subset(args: &SetSubsetArgs, out: &mut dyn Write) -> Result<()> {
         replaced: items.is_some() && names.contains(name),
         subsets: saved.iter().map(|(name, _)| *name).collect(),
     };
-    match (args.format, items) {
-        (Format::Jsonl, _) => write_json(&named, out)?,
-        (Format::Text, None) => writeln!(out, "subset {name} is forgotten")?,
-        (Format::Text, Some(items)) => {
-            let replaced = if named.replaced { ", in the place of another" } else { "" };
-            writeln!(out, "subset {name}: {items} of {} items{replaced}", set.len())?;
+    answer(args.format, &named, out, |out| {
+        match items {
+            None => writeln!(out, "subset {name} is forgotten")?,
+            Some(items) => {
+                let replaced = if named.replaced { ", in the place of another" } else { "" };
+                writeln!(out, "subset {name}: {items} of {} items{replaced}", set.len())?;
+            }
         }
-    }
-    Ok(out.flush()?)
+        Ok(())
+    })
 }

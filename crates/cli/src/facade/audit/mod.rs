@@ -13,13 +13,13 @@ mod report;
 
 use std::collections::BTreeMap;
 
-use unskew_core::{AnyConstraint, ExactDistribution, TokenId};
+use unskew_core::{ExactDistribution, TokenId};
 use unskew_engine::{TokenSpace, chain};
 use unskew_samplers::Task;
 
 use self::measure::{Distribution, by_text, line, mark_frontier, observed};
 pub use self::measure::{LISTED, Line, Speculated};
-use super::{Drafted, Method, Output, Request, Result, engine::WarpedModel};
+use super::{Drafted, Ended, Method, Output, Request, Result, engine::WarpedModel};
 
 /// The outputs of one sampler.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl<'a> Audit<'a> {
     /// # Errors
     ///
     /// [`Error`](super::Error) where the model fails.
-    pub fn html(&self, asked: Asked<'_>, task: Task<WarpedModel, AnyConstraint>) -> Result<String> {
+    pub fn html(&self, asked: Asked<'_>, task: Task<WarpedModel, Ended>) -> Result<String> {
         page::page(self, asked, task).map(|page| report::html(&page))
     }
 }

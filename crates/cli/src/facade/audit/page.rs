@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use unskew_core::{AnyConstraint, Finish, TokenId};
+use unskew_core::{Finish, TokenId};
 use unskew_samplers::{Task, trace};
 
 use super::{
-    super::{Method, Result, engine::WarpedModel},
+    super::{Ended, Method, Result, engine::WarpedModel},
     Asked, Audit, Sampled,
     measure::{LISTED, by_text, distances, finished, shares, to_f64},
     report::{Curve, Outcome, Page, Point, Traced, TracedStep},
@@ -81,11 +81,7 @@ fn outcomes(audit: &Audit<'_>) -> Vec<Outcome> {
 }
 
 /// The report. `task` is the one that its outputs were drawn for.
-pub(super) fn page(
-    audit: &Audit<'_>,
-    asked: Asked<'_>,
-    mut task: Task<WarpedModel, AnyConstraint>,
-) -> Result<Page> {
+pub(super) fn page(audit: &Audit<'_>, asked: Asked<'_>, mut task: Task<WarpedModel, Ended>) -> Result<Page> {
     let Audit { sampled, exact, target, tokens, .. } = audit;
     let share = |drawn: &Sampled, output: &[TokenId]| {
         let all = finished(&drawn.outputs).count();

@@ -12,6 +12,11 @@ mod table;
 
 use std::{fmt, num::NonZeroUsize, str::FromStr};
 
+use unskew_samplers::{
+    Cut,
+    speculative::{Budget, DraftLength},
+};
+
 pub use parameter::{MethodInfo, Parameter, ParameterKind};
 pub use table::METHODS;
 
@@ -98,7 +103,7 @@ pub struct Rejecting {
     /// The most tries for one output.
     pub tries: u64,
     /// With a draft: how many tokens it drafts at once.
-    pub length: Option<Length>,
+    pub length: Option<DraftLength>,
 }
 
 /// The parameters of DISC.
@@ -114,7 +119,7 @@ pub struct Disc {
     /// Which proposals are made and resampled; `None`: learned.
     pub form: Option<DiscForm>,
     /// With a draft: how many tokens it drafts at once.
-    pub length: Option<Length>,
+    pub length: Option<DraftLength>,
 }
 
 /// The forms of DISC.
@@ -129,14 +134,14 @@ pub enum DiscForm {
 }
 
 /// The parameters of ASAp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Asap {
     /// Outputs that are drawn and only learned from, before the first that is given out.
     pub iterations: u64,
     /// The most tries for one output.
     pub tries: u64,
     /// With a draft: how many tokens it drafts at once.
-    pub length: Option<Length>,
+    pub length: Option<DraftLength>,
 }
 
 /// The parameters of twisted proposals.
@@ -171,7 +176,7 @@ pub struct Mcmc {
     /// The steps of a chain.
     pub steps: u64,
     /// Where an output is cut to be written anew.
-    pub cut: McmcCut,
+    pub cut: Cut,
     /// The most tries for one output.
     pub tries: u64,
 }
@@ -185,17 +190,6 @@ pub struct Imh {
     pub tries: u64,
 }
 
-/// Where a step of MCMC cuts an output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum McmcCut {
-    /// Anywhere.
-    Prefix,
-    /// Where much may follow.
-    Priority,
-    /// At the beginning.
-    Restart,
-}
-
 /// The parameter of beam search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beam {
@@ -207,36 +201,16 @@ pub struct Beam {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Speculative {
     /// How many tokens are drafted at once.
-    pub length: Option<Length>,
+    pub length: Option<DraftLength>,
 }
 
 /// The parameters of mentored decoding.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mentored {
-    /// The Kullback-Leibler divergence that may be spent, in nats.
-    pub kl: f64,
-    /// On which tokens it may be spent.
-    pub budget: BudgetKind,
+    /// The Kullback-Leibler divergence that may be spent, in nats, on each drafted token or on an output.
+    pub budget: Budget,
     /// How many tokens are drafted at once.
-    pub length: Option<Length>,
-}
-
-/// On which tokens a divergence may be spent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BudgetKind {
-    /// On each drafted token.
-    Token,
-    /// On all tokens of an output together.
-    Sequence,
-}
-
-/// How many tokens are drafted for one pass of the model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Length {
-    /// As many as pay.
-    Auto,
-    /// This many.
-    Fixed(usize),
+    pub length: Option<DraftLength>,
 }
 
 /// A method that is not in the table, or a parameter that it does not take.
@@ -365,7 +339,7 @@ impl Method {
     }
 
     /// How many tokens are drafted at once, where that is said.
-    pub(crate) fn length(&self) -> Option<Length> {
+    pub(crate) fn length(&self) -> Option<DraftLength> {
         match self {
             Self::Rejection(Rejecting { length, .. })
             | Self::Ars(Rejecting { length, .. })

@@ -2,9 +2,9 @@
 
 use std::{num::NonZeroUsize, str::FromStr};
 
-use unskew_samplers::MAX_DRAFT;
+use unskew_samplers::{MAX_DRAFT, speculative::DraftLength};
 
-use super::{Length, Method, MethodError, TRIES};
+use super::{Method, MethodError, TRIES};
 
 /// A row of the table of methods.
 #[derive(Debug)]
@@ -152,8 +152,8 @@ impl<'a> Given<'a> {
         self.value(name).unwrap_or_else(|| NonZeroUsize::new(default).unwrap_or(least))
     }
 
-    pub(super) fn length(&self) -> Option<Length> {
-        self.text("length").map(|value| value.parse().map_or(Length::Auto, Length::Fixed))
+    pub(super) fn length(&self) -> Option<DraftLength> {
+        self.text("length").map(|value| value.parse().map_or(DraftLength::default(), DraftLength::Fixed))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The table of methods.
 
-use unskew_samplers::{MAX_BEAMS, MAX_CANDIDATES, MAX_PARTICLES};
+use unskew_samplers::{Cut, MAX_BEAMS, MAX_CANDIDATES, MAX_PARTICLES, speculative::Budget};
 
 use super::{
-    Asap, Auto, Beam, BudgetKind, Disc, DiscForm, Imh, Mcmc, McmcCut, Mentored, Method, MethodError,
-    MethodInfo, Parameter, ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
+    Asap, Auto, Beam, Disc, DiscForm, Imh, Mcmc, Mentored, Method, MethodError, MethodInfo, Parameter,
+    ParameterKind, Rejecting, Smc, Speculative, Tries, Twisted,
 };
 
 const TRIES_PARAMETER: Parameter = Parameter {
@@ -284,9 +284,9 @@ pub static METHODS: &[MethodInfo] = &[
         learns: false,
         read: |given| {
             let cut = match given.text("cut") {
-                Some("priority") => McmcCut::Priority,
-                Some("restart") => McmcCut::Restart,
-                _ => McmcCut::Prefix,
+                Some("priority") => Cut::Priority,
+                Some("restart") => Cut::Restart,
+                _ => Cut::Prefix,
             };
             let steps = given.value("steps").unwrap_or(10);
             Ok(Method::Mcmc(Mcmc { steps, cut, tries: given.tries() }))
@@ -355,10 +355,10 @@ pub static METHODS: &[MethodInfo] = &[
             let missing = || MethodError::Missing { method: given.row.name, parameter, help };
             let kl = given.value("kl").ok_or_else(missing)?;
             let budget = match given.text("budget") {
-                Some("sequence") => BudgetKind::Sequence,
-                _ => BudgetKind::Token,
+                Some("sequence") => Budget::sequence(kl),
+                _ => Budget::Token(kl),
             };
-            Ok(Method::Mentored(Mentored { kl, budget, length: given.length() }))
+            Ok(Method::Mentored(Mentored { budget, length: given.length() }))
         },
     },
 ];

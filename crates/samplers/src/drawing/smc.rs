@@ -12,17 +12,18 @@
 //! is known to lead nowhere loses its weight at once, not at its end. The final weights are the same ratio of the
 //! model's probability to the proposal's. A population is taken into the bounds when it is finished.
 //!
-//! With **values** ([`Smc::by_values`]) the twists are estimates of the future probability itself
+//! With **values** ([`Smc::values`]) the twists are estimates of the future probability itself
 //! ([`values`](crate::values)).
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
-use unskew_core::{Constraint, Cost, Draw, LanguageModel, Logits, Origin, Sampler, logprob::log_sum_exp};
+use unskew_core::{Constraint, Cost, Draw, Logits, Origin, logprob::log_sum_exp};
 
+use super::{Drawing, Rules};
 use crate::{
-    FedRow, Machine, Poll, SampleError, SequencePool, Task, limits, machine,
+    FedRow, Machine, Poll, SampleError, Task, TrieFileError, limits,
     random::{uniform, weighted},
     rollout::{AcceptTest, End, Output, Progress, Proposal, Rollout, RolloutConfig, RowResult, Waiting},
     scheduler::{CutOff, stream},
@@ -31,9 +32,15 @@ use crate::{
     values::StateValues,
 };
 
-/// The parameters of a population.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SmcConfig {
+/// Sequential Monte Carlo.
+///
+/// - **Distribution**: of one output without its weight, the target distribution up to a bias of order 1/N.
+/// - **Weight**: `log_weight` is the logarithm of the population's mean weight, whose expectation over populations is
+///   `P(L)`: averages with these weights, normalised, tend to those under the target distribution. A population
+///   without survivors has weight zero and is run again; `cost.proposals` counts the particles of all.
+/// - **Cost**: N rollouts in step: a pass for each token of the longest, with up to N positions.
+#[derive(Clone, Debug)]
+pub struct Smc {
     /// The number of particles, N; at most [`MAX_PARTICLES`](crate::MAX_PARTICLES).
     pub particles: usize,
     /// Resample the population when the effective number of particles is below this share of N: 0 never, 1 always.
@@ -42,106 +49,70 @@ pub struct SmcConfig {
     pub twisted: bool,
     /// The most populations for one output. A population is run again if no particle ends with an output.
     pub max_tries: u64,
+    /// The draws are all outputs of one population after the other, each with its weight. Averages with these weights
+    /// over all populations, normalised, tend to those under the target distribution. Particles that did not survive
+    /// have weight zero. The first output of a population carries the cost of all: the sum of the weights over the
+    /// number of particles, which is `cost.proposals`, is an estimate of `P(L)`.
+    pub all: bool,
+    /// Learned values by which particles propose, and are weighed on the way; `twisted` means nothing then.
+    /// Populations teach them.
+    pub values: Option<StateValues>,
 }
 
-impl Default for SmcConfig {
-    /// 10 particles, resampled below a half; no twists; 1,000 tries.
+impl Default for Smc {
+    /// 10 particles, resampled below a half, of which one output is drawn; no twists; 1,000 tries.
     fn default() -> Self {
-        Self { particles: 10, threshold: 0.5, twisted: false, max_tries: 1_000 }
+        Self { particles: 10, threshold: 0.5, twisted: false, max_tries: 1_000, all: false, values: None }
     }
 }
 
-/// Sequential Monte Carlo.
-///
-/// - **Distribution**: of one output without its weight, the target distribution up to a bias of order 1/N.
-/// - **Weight**: `log_weight` is the logarithm of the population's mean weight, whose expectation over populations is
-///   `P(L)`: averages with these weights, normalised, tend to those under the target distribution. A population
-///   without survivors has weight zero and is run again; `cost.proposals` counts the particles of all.
-/// - **Cost**: N rollouts in step: a pass for each token of the longest, with up to N positions.
-#[derive(Debug)]
-pub struct Smc<M: LanguageModel, C: Constraint> {
-    pool: SequencePool<M>,
-    populations: Populations<C>,
-}
+impl<C: Constraint> Rules<C> for Smc {
+    type Drawing = Populations<C>;
 
-impl<M: LanguageModel, C: Constraint> Smc<M, C> {
-    /// An SMC sampler for `task`.
-    pub fn new(task: Task<M, C>, config: SmcConfig) -> Self {
-        let batch = task.batch;
-        let (model, task) = task.split();
-        Self { pool: SequencePool::new(model, batch), populations: Populations::new(task, config) }
-    }
-
-    /// An SMC sampler for `task` whose particles propose by learned values, and are weighed by them on the way.
-    /// `config.twisted` means nothing then. Populations teach the values.
-    pub fn by_values(task: Task<M, C>, config: SmcConfig, values: StateValues) -> Self {
-        let batch = task.batch;
-        let (model, task) = task.split();
-        let populations = Populations::by_values(task, config, values);
-        Self { pool: SequencePool::new(model, batch), populations }
-    }
-
-    /// All outputs of one population, each with its weight. Averages with these weights over all populations,
-    /// normalised, tend to those under the target distribution. Particles that did not survive have weight zero.
-    /// A population without survivors is run again. The first output carries the cost of all: the sum of the weights
-    /// over the number of particles, which is `cost.proposals`, is an estimate of `P(L)`.
-    ///
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or no population has a survivor.
-    pub fn population(&mut self, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
-        self.run(Wanted::All, rng)
-    }
-
-    fn run(&mut self, wanted: Wanted, rng: &mut dyn Rng) -> Result<Vec<Draw>, SampleError<M::Error>> {
-        self.populations.begin(wanted, rng);
-        let driven = machine::drive(&mut self.pool, &mut [&mut self.populations]);
-        let Some(draws) = self.populations.take() else {
-            self.populations.give_up();
-            return Err(driven.map_or_else(SampleError::Model, |()| SampleError::Cancelled));
+    fn drawing(self, task: Task<ModelShape, C>) -> Populations<C> {
+        let mut session = Session::new(task, Scope::Allowed);
+        let proposal = match (&self.values, self.twisted) {
+            (Some(_), _) => Proposal::Twisted,
+            (None, true) => Proposal::Cars,
+            (None, false) => Proposal::Masked,
         };
-        draws.map_err(SampleError::widen)
+        if let Some(values) = &self.values {
+            session.set_values(values.clone());
+        }
+        Populations {
+            session,
+            config: self,
+            proposal,
+            wanted: VecDeque::new(),
+            run: None,
+            waiting: Waiting::default(),
+            cut_off: CutOff::default(),
+            done: VecDeque::new(),
+            weights: 0.0,
+            particles: 0,
+        }
     }
 }
 
-impl<M: LanguageModel, C: Constraint> Sampler for Smc<M, C> {
-    type Error = SampleError<M::Error>;
-
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or no population has a survivor.
-    fn draw(&mut self, rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        Ok(self.run(Wanted::One, rng)?.swap_remove(0))
-    }
-}
-
-/// The outputs of a population that a caller asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wanted {
-    /// One output, drawn by weight. Populations are run until one has a survivor.
-    One,
-    /// All outputs of one population. Populations are run until one has a survivor.
-    All,
-}
-
-/// Populations as a [`Machine`], one after the other.
+/// The populations of [`Smc`], one after the other.
 #[derive(Debug)]
 pub struct Populations<C: Constraint> {
     session: Session<C>,
-    config: SmcConfig,
-    /// Whether particles propose by learned values.
-    by_values: bool,
-    /// The outputs that were asked for.
-    wanted: VecDeque<(Wanted, ChaCha8Rng)>,
+    config: Smc,
+    proposal: Proposal,
+    /// The draws that were asked for.
+    wanted: VecDeque<ChaCha8Rng>,
     run: Option<Run<C>>,
     waiting: Waiting,
     cut_off: CutOff,
-    done: VecDeque<Result<Vec<Draw>, SampleError<Infallible>>>,
+    done: VecDeque<Result<Draw, SampleError<Infallible>>>,
+    /// Where all outputs of populations are drawn: the sum of their weights, and the particles of the populations.
+    weights: f64,
+    particles: u64,
 }
 
 /// A population under way.
 struct Run<C: Constraint> {
-    wanted: Wanted,
     rng: ChaCha8Rng,
     /// The number of populations for this output so far, this one included.
     tries: u64,
@@ -163,51 +134,6 @@ impl<C: Constraint> std::fmt::Debug for Run<C> {
 type Weighted = Vec<(Output, f64)>;
 
 impl<C: Constraint> Populations<C> {
-    /// The machine for `task`.
-    pub fn new(task: Task<ModelShape, C>, config: SmcConfig) -> Self {
-        Self {
-            session: Session::new(task, Scope::Allowed),
-            config,
-            by_values: false,
-            wanted: VecDeque::new(),
-            run: None,
-            waiting: Waiting::default(),
-            cut_off: CutOff::default(),
-            done: VecDeque::new(),
-        }
-    }
-
-    /// The machine for `task` whose particles propose by learned values; see [`Smc::by_values`].
-    pub fn by_values(task: Task<ModelShape, C>, config: SmcConfig, values: StateValues) -> Self {
-        let mut populations = Self::new(task, SmcConfig { twisted: false, ..config });
-        populations.session.set_values(values);
-        Self { by_values: true, ..populations }
-    }
-
-    /// Asks for one more output, whose random numbers are seeded from `rng`.
-    pub fn ask(&mut self, rng: &mut dyn Rng) {
-        self.begin(Wanted::One, rng);
-    }
-
-    fn begin(&mut self, wanted: Wanted, rng: &mut dyn Rng) {
-        self.wanted.push_back((wanted, stream(rng)));
-    }
-
-    /// The next outputs that were asked for, once they are made.
-    ///
-    /// # Errors
-    ///
-    /// [`SampleError`] where no population has a survivor, or the task is cancelled.
-    pub fn take(&mut self) -> Option<Result<Vec<Draw>, SampleError<Infallible>>> {
-        self.done.pop_front()
-    }
-
-    fn give_up(&mut self) {
-        self.run = None;
-        self.wanted.clear();
-        self.done.clear();
-    }
-
     fn fail(&mut self, error: SampleError<Infallible>) {
         self.give_up();
         self.done.push_back(Err(error));
@@ -215,32 +141,27 @@ impl<C: Constraint> Populations<C> {
 
     fn start(
         &mut self,
-        (wanted, mut rng): (Wanted, ChaCha8Rng),
+        mut rng: ChaCha8Rng,
         tries: u64,
         mut cost: Cost,
     ) -> Result<(), SampleError<Infallible>> {
-        let SmcConfig { particles, twisted, .. } = self.config;
+        let particles = self.config.particles;
         limits::check("particles", particles, limits::MAX_PARTICLES)?;
         let many = particles.max(1);
         self.session.keep_within_limit();
-        let proposal = match (self.by_values, twisted) {
-            (true, _) => Proposal::Twisted,
-            (false, true) => Proposal::Cars,
-            (false, false) => Proposal::Masked,
-        };
-        let config = RolloutConfig { yields: true, ..RolloutConfig::new(proposal, AcceptTest::Never) };
+        let config = RolloutConfig { yields: true, ..RolloutConfig::new(self.proposal, AcceptTest::Never) };
         cost.proposals += many as u64;
         let streams = (0..many).map(|_| stream(&mut rng)).collect();
         let rollouts = (0..many).map(|_| Rollout::new(&mut self.session, config, &[], &[])).collect();
         let (progress, shared) = (vec![Progress::NeedsRows; many], vec![0.0; many]);
-        self.run = Some(Run { wanted, rng, tries, cost, streams, rollouts, progress, shared });
+        self.run = Some(Run { rng, tries, cost, streams, rollouts, progress, shared });
         Ok(())
     }
 
     /// At the end of a population: hands over its outputs, or begins another population.
     fn finish(&mut self, run: Run<C>) -> Result<(), SampleError<Infallible>> {
-        let Run { wanted, mut rng, tries, mut cost, rollouts, progress, shared, .. } = run;
-        if self.config.twisted {
+        let Run { mut rng, tries, mut cost, rollouts, progress, shared, .. } = run;
+        if self.proposal == Proposal::Cars {
             rollouts.iter().try_for_each(|rollout| rollout.back_up(&mut self.session))?;
         }
         rollouts.iter().for_each(|rollout| rollout.teach(&mut self.session));
@@ -253,12 +174,13 @@ impl<C: Constraint> Populations<C> {
             _ => None,
         });
         let mut outputs: Weighted = outputs.collect();
-        if wanted == Wanted::All && !outputs.is_empty() {
-            let draws = outputs.into_iter().map(|(output, log_weight)| {
+        if self.config.all && !outputs.is_empty() {
+            self.particles += cost.proposals;
+            for (output, log_weight) in outputs {
+                self.weights += log_weight.exp();
                 let cost = std::mem::take(&mut cost);
-                draw(output, log_weight, Origin::Proposed, cost)
-            });
-            self.done.push_back(Ok(draws.collect()));
+                self.done.push_back(Ok(draw(output, log_weight, Origin::Proposed, cost)));
+            }
             self.cut_off.output();
             return Ok(());
         }
@@ -267,7 +189,7 @@ impl<C: Constraint> Populations<C> {
         if let Some(index) = weighted(&weights, &mut rng) {
             let (output, _) = outputs.swap_remove(index);
             let mean = total - to_f64(many).ln();
-            self.done.push_back(Ok(vec![draw(output, mean, Origin::Resampled, cost)]));
+            self.done.push_back(Ok(draw(output, mean, Origin::Resampled, cost)));
             self.cut_off.output();
             return Ok(());
         }
@@ -283,7 +205,7 @@ impl<C: Constraint> Populations<C> {
         if tries >= self.config.max_tries {
             return Err(self.cut_off.in_vain(&mut self.session, proposals));
         }
-        self.start((wanted, rng), tries + 1, cost)
+        self.start(rng, tries + 1, cost)
     }
 }
 
@@ -330,6 +252,47 @@ impl<C: Constraint> Run<C> {
             *progress = Progress::NeedsRows;
         }
         self.progress.contains(&Progress::NeedsRows)
+    }
+}
+
+impl<C: Constraint> Drawing for Populations<C> {
+    fn begin(&mut self, count: usize, rng: &mut dyn Rng) {
+        self.wanted.extend((0..count).map(|_| stream(rng)));
+    }
+
+    fn room(&self) -> usize {
+        usize::from(self.is_idle())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.run.is_none() && self.wanted.is_empty() && self.done.is_empty()
+    }
+
+    fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
+        self.done.pop_front()
+    }
+
+    fn give_up(&mut self) {
+        self.run = None;
+        self.wanted.clear();
+        self.done.clear();
+    }
+
+    /// Also of outputs that are not handed over. Where one output of a population is drawn, the mean of the draws'
+    /// weights over all populations is an estimate.
+    fn log_mass(&self) -> Option<f64> {
+        #[allow(clippy::cast_precision_loss, reason = "nobody draws 2^53 particles")]
+        let mean = self.weights / self.particles as f64;
+        (self.particles > 0).then(|| mean.ln().min(0.0))
+    }
+
+    fn save(&mut self, name: &str) -> Vec<u8> {
+        self.session.save(name)
+    }
+
+    fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.give_up();
+        self.session.load(name, bytes)
     }
 }
 

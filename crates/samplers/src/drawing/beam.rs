@@ -6,15 +6,14 @@
 //! the worst output to be handed over; the outputs found by then are the best that the beam could see. There is no
 //! length penalty: log-probabilities are exact.
 
-use std::{convert::Infallible, fmt, sync::Arc};
+use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
 use rand_core::Rng;
-use unskew_core::{
-    Constraint, Cost, Draw, Finish, LanguageModel, Logits, Origin, Sampler, TokenId, with_tail,
-};
+use unskew_core::{Constraint, Cost, Draw, Finish, Logits, Origin, TokenId, with_tail};
 
+use super::{Drawing, Rules};
 use crate::{
-    FedRow, Machine, Poll, Request, SampleError, SequencePool, Task, limits, machine,
+    FedRow, Machine, Poll, Request, SampleError, Task, TrieFileError, limits,
     row::Row,
     session::{Scope, Session, Unread},
     task::ModelShape,
@@ -28,43 +27,45 @@ use crate::{
 /// - **Weight**: none; `log_prob` is the exact log-probability under the model. Outputs that do not end within the
 ///   length limit are no outputs.
 /// - **Cost**: a pass for each token of the longest output, with a position for each prefix in the beam.
-#[derive(Debug)]
-pub struct Beam<M: LanguageModel, C: Constraint> {
-    pool: SequencePool<M>,
-    search: Search<C>,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beam {
+    beams: usize,
+    all: bool,
 }
 
-impl<M: LanguageModel, C: Constraint> Beam<M, C> {
-    /// A search in `task` with a beam of `beams` prefixes.
-    pub fn new(task: Task<M, C>, beams: usize) -> Self {
-        let batch = task.batch;
-        let (model, task) = task.split();
-        Self { pool: SequencePool::new(model, batch), search: Search::new(task, beams) }
+impl Beam {
+    /// A beam of `beams` prefixes. Each draw is the most probable output of a search.
+    pub const fn new(beams: usize) -> Self {
+        Self { beams, all: false }
     }
 
-    /// The most probable outputs, the best first. Their number is the width of the beam, or less if fewer are found.
-    ///
-    /// The first output carries the cost of the whole search.
-    ///
-    /// # Errors
-    ///
-    /// [`SampleError`] when the model fails, or no prefix in the beam ends with an output.
-    pub fn search(&mut self) -> Result<Vec<Draw>, SampleError<M::Error>> {
-        self.search.begin();
-        machine::drive(&mut self.pool, &mut [&mut self.search]).map_err(SampleError::Model)?;
-        self.search
-            .take()
-            .expect("a search that is driven to its end has a result")
-            .map_err(SampleError::widen)
+    /// The draws are all outputs of one search, the best first. Their number is the width of the beam, or less if fewer
+    /// are found; no draw begins then. The first output carries the cost of the whole search.
+    #[must_use]
+    pub const fn all(self) -> Self {
+        Self { all: true, ..self }
     }
 }
 
-/// A beam search as a [`Machine`]: [`begin`](Self::begin) starts it, and [`take`](Self::take) hands over its outputs.
+impl<C: Constraint> Rules<C> for Beam {
+    type Drawing = Search<C>;
+
+    fn drawing(self, task: Task<ModelShape, C>) -> Search<C> {
+        let Self { beams, all } = self;
+        let (session, done) = (Session::new(task, Scope::Allowed), VecDeque::new());
+        Search { session, beams: beams.max(1), all, level: None, done, is_over: false }
+    }
+}
+
+/// A search of a [`Beam`].
 pub struct Search<C: Constraint> {
     session: Session<C>,
     beams: usize,
+    all: bool,
     level: Option<Level<C::State>>,
-    done: Option<Result<Vec<Draw>, SampleError<Infallible>>>,
+    done: VecDeque<Result<Draw, SampleError<Infallible>>>,
+    /// Whether all outputs were asked for.
+    is_over: bool,
 }
 
 /// A prefix in the beam.
@@ -101,33 +102,9 @@ impl<C: Constraint> fmt::Debug for Search<C> {
 }
 
 impl<C: Constraint> Search<C> {
-    /// A search in `task` with a beam of `beams` prefixes.
-    pub fn new(task: Task<ModelShape, C>, beams: usize) -> Self {
-        Self { session: Session::new(task, Scope::Allowed), beams: beams.max(1), level: None, done: None }
-    }
-
-    /// Begins a search. A search under way is given up.
-    pub fn begin(&mut self) {
-        (self.level, self.done) = (None, None);
-        if let Err(error) = limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS) {
-            self.done = Some(Err(error));
-            return;
-        }
-        self.session.keep_within_limit();
-        self.session.tree_mut().tick();
-        let root = Open { node: PrefixTree::ROOT, state: self.session.start(), log_prob: 0.0, row: None };
-        let cost = Cost { proposals: 1, ..Cost::default() };
-        self.level = Some(Level::new(vec![root], Vec::new(), cost));
-    }
-
-    /// The outputs of the search, the best first, once it is over. The first output carries the cost of the whole
-    /// search.
-    ///
-    /// # Errors
-    ///
-    /// [`SampleError`] when no prefix in the beam ends with an output.
-    pub fn take(&mut self) -> Option<Result<Vec<Draw>, SampleError<Infallible>>> {
-        self.done.take()
+    fn fail(&mut self, error: SampleError<Infallible>) {
+        self.level = None;
+        self.done = VecDeque::from([Err(error)]);
     }
 
     /// Extends the prefixes whose rows are at hand, batch by batch. Answers with the rows that the level waits for,
@@ -189,11 +166,12 @@ impl<C: Constraint> Search<C> {
                 origin: Origin::Searched,
                 cost: std::mem::take(&mut cost),
             });
-            let draws: Vec<Draw> = draws.collect();
+            self.done = draws.map(Ok).take(if self.all { usize::MAX } else { 1 }).collect();
             let max_tokens = self.session.max_tokens();
-            let none = || SampleError::NoOutput { tries: 1, max_tokens };
-            self.done = Some(if draws.is_empty() { Err(none()) } else { Ok(draws) });
-            return Ok(());
+            return match self.done.is_empty() {
+                true => Err(SampleError::NoOutput { tries: 1, max_tokens }),
+                false => Ok(()),
+            };
         }
         let mut longer = Vec::with_capacity(candidates.len());
         for (log_prob, place, token) in candidates {
@@ -216,18 +194,67 @@ impl<S> Level<S> {
     }
 }
 
+impl<C: Constraint> Drawing for Search<C> {
+    fn begin(&mut self, count: usize, _rng: &mut dyn Rng) {
+        if count == 0 {
+            return;
+        }
+        self.give_up();
+        self.is_over = self.all;
+        if let Err(error) = limits::check("prefixes of a beam", self.beams, limits::MAX_BEAMS) {
+            self.fail(error);
+            return;
+        }
+        self.session.keep_within_limit();
+        self.session.tree_mut().tick();
+        let root = Open { node: PrefixTree::ROOT, state: self.session.start(), log_prob: 0.0, row: None };
+        let cost = Cost { proposals: 1, ..Cost::default() };
+        self.level = Some(Level::new(vec![root], Vec::new(), cost));
+    }
+
+    fn room(&self) -> usize {
+        usize::from(self.is_idle() && !self.is_over)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.level.is_none() && self.done.is_empty()
+    }
+
+    fn take(&mut self) -> Option<Result<Draw, SampleError<Infallible>>> {
+        self.done.pop_front()
+    }
+
+    fn give_up(&mut self) {
+        (self.level, self.is_over) = (None, false);
+        self.done.clear();
+    }
+
+    fn log_mass(&self) -> Option<f64> {
+        None
+    }
+
+    fn save(&mut self, name: &str) -> Vec<u8> {
+        self.session.save(name)
+    }
+
+    fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.give_up();
+        self.session.load(name, bytes)
+    }
+}
+
 impl<C: Constraint> Machine for Search<C> {
     fn poll(&mut self) -> Poll {
         while let Some(mut level) = self.level.take() {
             if self.session.is_cancelled() {
-                self.done = Some(Err(SampleError::Cancelled));
+                self.fail(SampleError::Cancelled);
                 break;
             }
             match self.extend(&mut level) {
-                Err(error) => self.done = Some(Err(error)),
+                Err(error) => self.fail(error),
                 Ok(requests) if requests.is_empty() => {
                     if let Err(error) = self.longer(level) {
-                        self.done = Some(Err(error));
+                        self.fail(error);
                     }
                 }
                 Ok(requests) => {
@@ -256,10 +283,7 @@ impl<C: Constraint> Machine for Search<C> {
                     level.open[place].row = Some(read.row);
                 }
             }
-            Err(error) => {
-                self.level = None;
-                self.done = Some(Err(error));
-            }
+            Err(error) => self.fail(error),
         }
     }
 
@@ -298,18 +322,5 @@ impl Probable for (f64, Vec<TokenId>) {
 impl Probable for (f64, usize, TokenId) {
     fn log_prob(&self) -> f64 {
         self.0
-    }
-}
-
-impl<M: LanguageModel, C: Constraint> Sampler for Beam<M, C> {
-    type Error = SampleError<M::Error>;
-
-    /// The most probable output of a [`search`](Beam::search).
-    ///
-    /// # Errors
-    ///
-    /// As for [`search`](Beam::search).
-    fn draw(&mut self, _rng: &mut dyn Rng) -> Result<Draw, Self::Error> {
-        self.search().map(|mut draws| draws.swap_remove(0))
     }
 }
