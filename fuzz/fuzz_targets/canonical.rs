@@ -6,9 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, MergeOrder, TokenizerAutomaton,
-};
+use unskew_automata::{canonical::MergeOrder, CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton};
 use unskew_core::{
     Constraint, Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary,
     conformance,

@@ -17,8 +17,8 @@
 //!   An allowed token never leads to a dead end.
 //! - The whole output matches. `^` and `$` are allowed anywhere, and mean what they mean in the [`Dialect`] of the
 //!   pattern.
-//! - Look-around and word boundaries are conditions on the text around them, anywhere in a pattern. [`Patterns`] and
-//!   [`DfaAlgebra::in_context`] have them for a part of a text.
+//! - Look-around and word boundaries are conditions on the text around them, anywhere in a pattern. [`dfa::Patterns`]
+//!   and [`dfa::DfaAlgebra::in_context`] have them for a part of a text.
 //! - A construct that cannot be enforced is a [`RegexError`] with its place, and is never ignored: back-references,
 //!   and look-ahead inside look-behind.
 //! - Outputs are valid UTF-8 as a whole; single tokens need not be.
@@ -69,10 +69,10 @@
 //! ```
 
 #[cfg(feature = "canonical")]
-mod canonical;
+pub mod canonical;
 #[cfg(feature = "debug")]
 pub mod debug;
-mod dfa;
+pub mod dfa;
 mod error;
 #[cfg(feature = "canonical")]
 mod ids;
@@ -82,24 +82,16 @@ pub mod published;
 mod regex;
 #[cfg(feature = "canonical")]
 mod split;
-mod tokens;
+pub mod tokens;
 
 #[doc = include_str!("../README.md")]
 #[cfg(all(doctest, feature = "canonical"))]
 struct ReadmeExamples;
 
 #[cfg(feature = "canonical")]
-pub use canonical::{
-    CanonicalConstraint, CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalMemo, CanonicalScratch,
-    CanonicalState, LazyDfa, MergeOrder, NothingCanonical, Safety, TokenizerAutomaton,
-};
-pub use dfa::{
-    ByteClasses, CharSet, Characters, Cuts, Dfa, DfaAlgebra, DfaBuilder, Edge, Explored, Graph, InContext,
-    LookAround, PatternId, Patterns, Piece, Reading, StateId, strata,
-};
+pub use canonical::{CanonicalConstraint, CanonicalError, CanonicalIndex, TokenizerAutomaton};
+pub use dfa::{Dfa, StateId};
 pub use error::{Construct, Place, RegexError};
 pub use limits::Limits;
 pub use regex::{Bounded, Counted, Dialect, Pattern, UnknownDialect};
-#[cfg(feature = "canonical")]
-pub use split::{SplitError, SplitLimits};
-pub use tokens::{AnyRegex, LazyRegexConstraint, LazyScratch, LazyState, RegexConstraint, TokenDfa, regex};
+pub use tokens::{AnyRegex, LazyRegexConstraint, RegexConstraint, TokenDfa, regex};

@@ -16,7 +16,8 @@ use std::{
 };
 
 use unskew_automata::{
-    CanonicalConstraint, CanonicalScratch, LazyRegexConstraint, LazyScratch, RegexConstraint,
+    CanonicalConstraint, LazyRegexConstraint, RegexConstraint, canonical::CanonicalScratch,
+    tokens::LazyScratch,
 };
 use unskew_core::{
     AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, MaskMut, Unconstrained, words_for,

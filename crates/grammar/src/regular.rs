@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
+use unskew_automata::{Dfa, Limits, RegexError, dfa::DfaAlgebra};
 
 use crate::{Expr, ExprId, Grammar, GrammarError, RuleId, Terminal};
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_automata::{Dfa, RegexError, dfa::DfaAlgebra};
 
 use crate::{
     CountedUnits, Difference, GrammarError, GrammarLimits,

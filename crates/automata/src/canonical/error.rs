@@ -3,7 +3,7 @@
 
 use unskew_core::TokenId;
 
-use crate::{RegexError, SplitError};
+use crate::{RegexError, canonical::SplitError};
 
 /// The reason why a [`TokenizerAutomaton`](super::TokenizerAutomaton), a [`CanonicalIndex`](super::CanonicalIndex),
 /// or a constraint over one cannot be built.

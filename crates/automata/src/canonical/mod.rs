@@ -14,7 +14,8 @@
 //! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
 //! | `token_set` | sets of tokens as words of a mask |
 //! | `tuning` | the numbers that change times and no masks |
-//! | `constraint` | masks and states: [`CanonicalConstraint`] |
+//! | `engine` | masks and states of any exact automaton: [`CanonicalEngine`] |
+//! | `constraint` | those of a DFA: [`CanonicalConstraint`] |
 //!
 //! The algorithms are those of V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex Constraints* (2024),
 //! section CartesianMerge and appendix (Algorithms 3 and 4). The splitting of real tokenizers is added here.
@@ -40,3 +41,5 @@ pub use index::split_liveness::Safety;
 pub use merges::derivation::MergeOrder;
 pub use tokenizer::TokenizerAutomaton;
 pub use viability::{language::LazyDfa, sequence::CanonicalState};
+
+pub use crate::split::{SplitError, SplitLimits};

@@ -19,7 +19,8 @@ use super::{
     table::{DEAD, Table},
 };
 use crate::{
-    Cuts, Dfa, Limits, Pattern, RegexError, StateId,
+    Dfa, Limits, Pattern, RegexError, StateId,
+    dfa::Cuts,
     regex::{parse, parsed::Parsed},
 };
 
@@ -34,7 +35,7 @@ const PAIR_OVERHEAD: usize = 40;
 /// # Example
 ///
 /// ```
-/// use unskew_automata::{Dfa, DfaAlgebra, Limits};
+/// use unskew_automata::{dfa::DfaAlgebra, Dfa, Limits};
 ///
 /// let mut builder = DfaAlgebra::new(&Limits::default());
 /// let name = builder.pattern("[a-z]+")?;

@@ -14,7 +14,8 @@ use super::{
     table::{DEAD, Table},
 };
 use crate::{
-    ByteClasses, Cuts, DfaAlgebra, Limits, Pattern, RegexError, StateId,
+    Limits, Pattern, RegexError, StateId,
+    dfa::{ByteClasses, Cuts, DfaAlgebra},
     regex::{parse, parsed::Parsed},
 };
 

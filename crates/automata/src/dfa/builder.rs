@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::table::{DEAD, Table};
-use crate::{Cuts, Dfa, Limits, RegexError, StateId};
+use crate::{Dfa, Limits, RegexError, StateId, dfa::Cuts};
 
 /// The memory of a state or an edge while it is collected, in bytes.
 const EDGE_BYTES: usize = 12;
@@ -18,7 +18,7 @@ const EDGE_BYTES: usize = 12;
 /// Binary numbers that are multiples of three: the state is the remainder.
 ///
 /// ```
-/// use unskew_automata::{DfaBuilder, Limits};
+/// use unskew_automata::{dfa::DfaBuilder, Limits};
 ///
 /// let mut edges = DfaBuilder::new(&Limits::default());
 /// for remainder in 0..3 {

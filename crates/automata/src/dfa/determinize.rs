@@ -20,7 +20,7 @@ use super::{
     nfa::{Nfa, NfaId, NfaState, Transition},
     table::{DEAD, Table},
 };
-use crate::{Cuts, Limits, RegexError, StateId};
+use crate::{Limits, RegexError, StateId, dfa::Cuts};
 
 /// The memory of a set beside its members, in bytes: its header, its entry in the map and its slot in the list.
 const SET_OVERHEAD: usize = 96;

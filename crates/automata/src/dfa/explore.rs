@@ -25,7 +25,7 @@ pub(crate) type Numbered<K> = IndexSet<K, FxBuildHasher>;
 /// # Example
 ///
 /// ```
-/// use unskew_automata::{Explored, Limits};
+/// use unskew_automata::{dfa::Explored, Limits};
 ///
 /// // Numbers of at most three digits whose digits have an even sum.
 /// let mut found = Explored::new((0, 0));

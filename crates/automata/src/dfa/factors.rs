@@ -193,7 +193,7 @@ mod tests {
                 .map(|(first, end)| parts[first..end].concat())
                 .collect();
             let filled = all.iter().filter(|text| !text.is_empty());
-            let mut algebra = crate::DfaAlgebra::new(&limits);
+            let mut algebra = crate::dfa::DfaAlgebra::new(&limits);
             let empty = algebra.pattern("").unwrap();
             let expected = match algebra.literals(filled) {
                 Ok(texts) => algebra.union([&texts, &empty]).unwrap(),

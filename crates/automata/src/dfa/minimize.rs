@@ -166,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ByteClasses;
+    use crate::dfa::ByteClasses;
 
     /// A random table over the classes `..a`, `a`, `b`, `c`, `d..`, trimmed and reachable; `None` if nothing is left.
     fn table() -> impl Strategy<Value = Option<Table>> {

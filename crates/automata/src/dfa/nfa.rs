@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use regex_syntax::hir::{self, Class, Hir, HirKind, Look};
 
 use super::acyclic::Acyclic;
-use crate::{Dfa, Edge, Limits, RegexError};
+use crate::{Dfa, Limits, RegexError, dfa::Edge};
 
 /// A state of an [`Nfa`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -15,7 +15,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::{ByteClasses, StateId};
+use crate::{StateId, dfa::ByteClasses};
 
 /// No transition.
 pub(crate) use unskew_trie::DEAD;

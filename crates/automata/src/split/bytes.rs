@@ -11,13 +11,11 @@ use super::{
     limits::Budget,
     marked::{Ends, Marked, START},
 };
-use crate::{
+use crate::dfa::{
     CharSet, Cuts,
-    dfa::{
-        atoms::Atoms,
-        table::{DEAD, equal_columns},
-        utf8::{Edges, Tree, push},
-    },
+    atoms::Atoms,
+    table::{DEAD, equal_columns},
+    utf8::{Edges, Tree, push},
 };
 
 /// A state over bytes.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::CharSet;
+use crate::dfa::CharSet;
 
 /// A step's view of a text. The vocabulary may spell the same characters in another way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

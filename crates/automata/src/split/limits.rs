@@ -14,7 +14,7 @@ use crate::dfa::explore::Numbered;
 /// fields, so another crate sets fields of the default:
 ///
 /// ```
-/// use unskew_automata::{MergeOrder, SplitLimits, TokenizerAutomaton};
+/// use unskew_automata::{canonical::{MergeOrder, SplitLimits}, TokenizerAutomaton};
 /// use unskew_core::{SplitBehavior, SplitPattern, Tokenization, Vocabulary};
 ///
 /// let mut builder = Vocabulary::builder();

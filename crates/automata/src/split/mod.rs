@@ -44,8 +44,7 @@ mod tests;
 use unskew_core::{SplitBehavior, SplitPattern};
 
 use crate::{
-    ByteClasses, CharSet,
-    dfa::{atoms::Atoms, utf8::Tree},
+    dfa::{ByteClasses, CharSet, atoms::Atoms, utf8::Tree},
     ids::{Id, SplitState},
 };
 pub use error::SplitError;

@@ -19,7 +19,7 @@ use super::{
     chars::{Sets, View},
     limits::{Budget, SplitLimits},
 };
-use crate::{CharSet, Place};
+use crate::{Place, dfa::CharSet};
 
 /// A pattern over numbered sets of characters. In an alternation, and in the choice between another repetition and
 /// the end of a loop, the first alternative that leads to a match wins.

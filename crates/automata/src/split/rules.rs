@@ -10,10 +10,7 @@ use super::{
     limits::Budget,
     marked::{Ends, Marked, START},
 };
-use crate::{
-    CharSet,
-    dfa::{atoms::Atoms, explore::Numbered, table::DEAD},
-};
+use crate::dfa::{CharSet, atoms::Atoms, explore::Numbered, table::DEAD};
 
 /// A restriction of the texts of a tokenizer, in the characters that its vocabulary spells.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,8 +9,8 @@ use std::{
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalMemo, Dfa, LazyDfa,
-    Limits, NothingCanonical, Safety, StateId, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, StateId, TokenizerAutomaton,
+    canonical::{CanonicalEngine, CanonicalMemo, LazyDfa, NothingCanonical, Safety},
 };
 use unskew_core::{Constraint, SplitPattern, TokenId, TokenKind, TokenMask, Vocabulary, conformance};
 use unskew_trie::{ByteSet, TokenTrie};
@@ -322,8 +322,8 @@ fn texts_for_which_the_encoder_writes_no_tokens_are_left_out() {
     assert!(unspelled > 500 && rewritten > 400 && whole > 50, "{unspelled} {rewritten} {whole}");
 }
 
-/// Words of `a` and `b` in which `a` opens and `b` closes, with `c` inside, as an automaton without an end of states: the
-/// state is how deep a text is.
+/// Words of `a` and `b` in which `a` opens and `b` closes, with `c` inside, as an automaton without an end of states:
+/// the state is how deep a text is.
 struct Brackets {
     classes: [u8; 256],
 }

@@ -17,7 +17,7 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, TestRng, TestRunner},
 };
-use unskew_automata::{Construct, Dfa, DfaAlgebra, Dialect, Limits, RegexError};
+use unskew_automata::{Construct, Dfa, Dialect, Limits, RegexError, dfa::DfaAlgebra};
 
 /// Reads lines `[pattern, [text, ...]]`; writes the answers of `fullmatch`, or what is wrong with the pattern.
 const JUDGE: &str = r#"

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use proptest::prelude::*;
 use unskew_automata::{
-    Dfa, LazyRegexConstraint, LazyState, Limits, RegexConstraint, RegexError, StateId, regex,
+    Dfa, LazyRegexConstraint, Limits, RegexConstraint, RegexError, StateId, regex, tokens::LazyState,
 };
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary, conformance};
 use unskew_testdata::{Token, strategies, vocabulary};

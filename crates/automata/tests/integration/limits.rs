@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexConstraint, RegexError};
+use unskew_automata::{Dfa, Limits, RegexConstraint, RegexError, dfa::DfaAlgebra};
 use unskew_core::Vocabulary;
 use unskew_trie::TokenTrie;
 

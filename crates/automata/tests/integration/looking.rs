@@ -4,7 +4,10 @@
 use std::fmt;
 
 use proptest::{prelude::*, sample::select};
-use unskew_automata::{Dfa, DfaAlgebra, Dialect, InContext, Limits, Patterns, Reading, RegexError};
+use unskew_automata::{
+    Dfa, Dialect, Limits, RegexError,
+    dfa::{DfaAlgebra, InContext, Patterns, Reading},
+};
 
 #[derive(Clone, Debug)]
 enum Tree {

@@ -10,7 +10,8 @@ use std::{
 use crate::common::random::Random;
 use crate::common::toy::{Toy, regex};
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalIndex, CanonicalState, Dfa, Limits, TokenizerAutomaton,
+    CanonicalConstraint, CanonicalError, CanonicalIndex, Dfa, Limits, TokenizerAutomaton,
+    canonical::CanonicalState,
     published::{
         HardBigrams, LibraryFileError, PublishedError, VegasConstraint, VegasLibrary, vegas_configurations,
     },

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path, sync::Arc};
 
-use unskew_automata::{AnyRegex, CanonicalConstraint, DfaAlgebra, Pattern, RegexConstraint, regex};
+use unskew_automata::{AnyRegex, CanonicalConstraint, Pattern, RegexConstraint, dfa::DfaAlgebra, regex};
 use unskew_core::{Cancel, Constraint, Unconstrained};
 use unskew_grammar::Grammar;
 use unskew_grammars::{Captures, GrammarConstraint, TreeLibrary};

@@ -14,7 +14,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use unskew_automata::{Dfa, DfaAlgebra};
+use unskew_automata::{Dfa, dfa::DfaAlgebra};
 use unskew_core::{Cancel, Vocabulary};
 use unskew_grammar::{Grammar, GrammarLimits};
 use unskew_notation::{GrammarFormat, GrammarOptions, Resolve, Resolver};

@@ -15,7 +15,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, Edge, Limits, Pattern, RegexError};
+use unskew_automata::{
+    Dfa, Limits, Pattern, RegexError,
+    dfa::{DfaAlgebra, Edge},
+};
 use unskew_schema::ElementStyle;
 
 /// A trigger: all triggers, the excluded texts, and which of the triggers it is.

@@ -17,7 +17,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use hashbrown::HashSet;
-use unskew_automata::{Dfa, DfaAlgebra, DfaBuilder, Limits, RegexError, StateId};
+use unskew_automata::{
+    Dfa, Limits, RegexError, StateId,
+    dfa::{DfaAlgebra, DfaBuilder},
+};
 use unskew_core::ids::{Id, number as id};
 
 use super::ScanState;

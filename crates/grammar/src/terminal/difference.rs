@@ -15,7 +15,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, RegexError, StateId};
+use unskew_automata::{Dfa, RegexError, StateId, dfa::DfaAlgebra};
 use unskew_core::ids::{Id, number as id};
 
 use super::ScanState;

@@ -7,7 +7,7 @@
 use std::{ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::{Cuts, Dfa};
+use unskew_automata::{Dfa, dfa::Cuts};
 use unskew_core::{TokenId, TokenMask};
 use unskew_grammar::{
     Difference, Grammar, GrammarError, Terminal, TerminalId, TokenSet,

@@ -9,7 +9,7 @@
 
 use std::{borrow::Cow, collections::VecDeque, fmt, ops::RangeInclusive};
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError, StateId};
+use unskew_automata::{Dfa, Limits, RegexError, StateId, dfa::DfaAlgebra};
 use unskew_grammar::{
     Expr, Grammar, GrammarError, GrammarLimits, RuleId, Terminal, TerminalId, kit::terminal::reading::Scan,
 };

@@ -14,7 +14,7 @@
 //! large. It takes the time of a walk over the vocabulary for each mask: most of a millisecond, in a tenth of the
 //! masks of some grammars.
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
+use unskew_automata::{Dfa, Limits, StateId, dfa::DfaAlgebra};
 
 use super::cache::LibraryId;
 use crate::tuning::Tuning;

@@ -18,7 +18,10 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use indexmap::IndexSet;
-use unskew_automata::{Characters, Dfa, DfaAlgebra, Limits, RegexError};
+use unskew_automata::{
+    Dfa, Limits, RegexError,
+    dfa::{Characters, DfaAlgebra},
+};
 
 use super::forms::{Form, FormId, Forms, MAX_COUNT, Range, Written};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use unskew_automata::{Dfa, DfaAlgebra, Limits};
+use unskew_automata::{Dfa, Limits, dfa::DfaAlgebra};
 use unskew_grammar::{
     BudgetLanguage, CountedUnits, Difference, Expr, ExprId, Grammar, GrammarError, RuleId, Terminal,
     TerminalId, TokenSet,

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
-use unskew_automata::{Cuts, Dfa, DfaAlgebra, Limits, RegexError, StateId};
+use unskew_automata::{
+    Dfa, Limits, RegexError, StateId,
+    dfa::{Cuts, DfaAlgebra},
+};
 use unskew_trie::ByteSet;
 
 use super::Ignoring;

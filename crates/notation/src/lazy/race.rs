@@ -8,7 +8,10 @@ use std::{
     ops::RangeInclusive,
 };
 
-use unskew_automata::{Cuts, Explored, Graph, Limits, RegexError};
+use unskew_automata::{
+    Limits, RegexError,
+    dfa::{Cuts, Explored, Graph},
+};
 use unskew_grammar::{
     Grammar, Terminal, TerminalId,
     kit::terminal::{

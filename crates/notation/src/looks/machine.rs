@@ -7,7 +7,10 @@ use std::{
 };
 
 use indexmap::IndexSet;
-use unskew_automata::{Dfa, Explored, Graph, Limits, RegexError, StateId, strata};
+use unskew_automata::{
+    Dfa, Limits, RegexError, StateId,
+    dfa::{Explored, Graph, strata},
+};
 use unskew_grammar::{BudgetLanguage, Grammar, Terminal, TerminalId};
 
 use super::{Condition, Stop, follow::Follow};

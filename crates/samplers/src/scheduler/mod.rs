@@ -30,7 +30,10 @@ use crate::{
     policy::{Outcome, Policy, Tries},
     rollout::{End, HasRollout, Output, Progress, Rollout, RolloutConfig, RowResult, Waiting},
     session::Session,
-    speculative::{Drafter, Selection, SpeculationConfig, SpeculationError, SpeculationStats, Verifier},
+    speculative::{
+        Divergence, Drafter, KullbackLeibler, Selection, SpeculationConfig, SpeculationError,
+        SpeculationStats, Verifier,
+    },
     task::ModelShape,
     tree::PrefixTree,
 };
@@ -173,12 +176,28 @@ impl<C: Constraint, P: Policy> Scheduler<C, P> {
     /// [`SpeculationError`] when the budget is no divergence, the drafter has other tokens, or the parameters do not
     /// fit together.
     pub fn with_drafter(
-        mut self,
+        self,
         drafter: Box<dyn Drafter<C> + Send>,
         config: SpeculationConfig,
     ) -> Result<Self, SpeculationError> {
+        self.with_divergence(drafter, config, Box::new(KullbackLeibler))
+    }
+
+    /// The same machine, with budgets of another divergence. Whether a divergence adds up along a sequence is another
+    /// question: the total variation of outputs is at most the sum over positions, and so is the Kullback-Leibler
+    /// divergence.
+    ///
+    /// # Errors
+    ///
+    /// As for [`with_drafter`](Self::with_drafter).
+    pub fn with_divergence(
+        mut self,
+        drafter: Box<dyn Drafter<C> + Send>,
+        config: SpeculationConfig,
+        divergence: Box<dyn Divergence>,
+    ) -> Result<Self, SpeculationError> {
         config.check(self.policy.weighs(), self.session.row_len(), drafter.vocab_len())?;
-        self.session.set_verifier(Verifier { config, selection: Selection::new() });
+        self.session.set_verifier(Verifier { config, divergence, selection: Selection::new() });
         self.drafter = Some(drafter);
         Ok(self)
     }

@@ -13,7 +13,7 @@
 //! tangents close in on the point from the left and chords from the right until no number lies between. The answer is
 //! the right end, which is within the budget.
 
-use super::divergence::{slope, value};
+use super::Divergence;
 
 /// A rejection probability below this counts as zero: products with it would lose their digits.
 const TINY: f64 = 1e-250;
@@ -145,24 +145,30 @@ pub(crate) struct Levels {
 
 impl Levels {
     /// The clamp that moves the probability `moved`.
-    pub(crate) fn at(&self, moved: f64) -> Point {
+    pub(crate) fn at<F: Divergence + ?Sized>(&self, f: &F, moved: f64) -> Point {
         // An empty sum is minus zero, which becomes zero.
         let moved = moved + 0.0;
         let (cap, capped, above) = self.overrated.at(moved);
         let (floor, raised, below) = self.underrated.at(moved);
         let mut divergence = above + below;
         if capped > 0.0 {
-            divergence += capped * value(cap);
+            divergence += capped * f.value(cap);
         }
         if raised > 0.0 {
-            divergence += raised * value(floor);
+            divergence += raised * f.value(floor);
         }
-        Point { moved, cap, floor, divergence, slope: slope(floor) - slope(cap) }
+        Point { moved, cap, floor, divergence, slope: f.slope(floor) - f.slope(cap) }
     }
 
     /// The point of least `P` between `left` and `right` that is within the budget, given that `left` is not and
     /// `right` is.
-    pub(crate) fn search(&self, budget: f64, mut left: Point, mut right: Point) -> Point {
+    pub(crate) fn search<F: Divergence + ?Sized>(
+        &self,
+        f: &F,
+        budget: f64,
+        mut left: Point,
+        mut right: Point,
+    ) -> Point {
         /// The distance of the two ends, as numbers between them, at which the search ends: a few roundings of `P`.
         const CLOSE: u64 = 4;
         /// By the tangent at `left`, the curve comes within the budget at this point or later, since it is convex.
@@ -178,7 +184,7 @@ impl Levels {
         // `P` is not negative (nor minus zero), so that numbers are in the order of their bits. Halving the bits ends
         // after 64 steps also where `P` spans many powers of two.
         if left.moved < TINY && TINY < right.moved {
-            left = self.at(TINY);
+            left = self.at(f, TINY);
             if left.divergence <= budget {
                 return left;
             }
@@ -198,19 +204,26 @@ impl Levels {
                 // is not made.
                 let to = if to >= left.moved { to.to_bits().max(first + CLOSE / 2) } else { last };
                 if to < last {
-                    self.divide(budget, f64::from_bits(to), &mut left, &mut right);
+                    self.divide(f, budget, f64::from_bits(to), &mut left, &mut right);
                 }
             }
             let (first, last) = (left.moved.to_bits(), right.moved.to_bits());
             if last - first > before / 2 {
-                self.divide(budget, f64::from_bits(first + (last - first) / 2), &mut left, &mut right);
+                self.divide(f, budget, f64::from_bits(first + (last - first) / 2), &mut left, &mut right);
             }
         }
     }
 
     /// Moves one of the two ends to `moved`.
-    fn divide(&self, budget: f64, moved: f64, left: &mut Point, right: &mut Point) {
-        let point = self.at(moved);
+    fn divide<F: Divergence + ?Sized>(
+        &self,
+        f: &F,
+        budget: f64,
+        moved: f64,
+        left: &mut Point,
+        right: &mut Point,
+    ) {
+        let point = self.at(f, moved);
         if point.divergence <= budget { *right = point } else { *left = point }
     }
 }

@@ -33,6 +33,7 @@ mod verify;
 
 pub use budget::{Budget, ShareError};
 pub use config::{SpeculationConfig, SpeculationError, SpeculationStats, check_vocabularies};
+pub use divergence::{Divergence, KullbackLeibler, ReverseKullbackLeibler, TotalVariation};
 pub use drafters::{ModelDraft, ProposerDraft};
 pub use drafts::{DraftError, Drafter, Drafts};
 pub(crate) use drafts::{DraftRun, DraftStep, Drawn};

@@ -19,7 +19,7 @@
 //! [`Selection`](super::Selection) finds the same without sorting.
 
 use super::{
-    Pair,
+    Divergence, Pair,
     levels::{Atom, Levels, Point, Side},
 };
 
@@ -127,13 +127,18 @@ pub(crate) fn check(budget: f64) -> Result<(), BudgetError> {
 /// # Errors
 ///
 /// [`BudgetError`] when the budget is negative or not a number.
-pub fn optimum(pair: &Pair<'_>, budget: f64) -> Result<Optimum, BudgetError> {
+pub fn optimum<F: Divergence + ?Sized>(
+    pair: &Pair<'_>,
+    divergence: &F,
+    budget: f64,
+) -> Result<Optimum, BudgetError> {
     check(budget)?;
     let mut forbidden = 0.0;
     let (mut overrated, mut underrated) = (Vec::new(), Vec::new());
     for (index, (draft, target)) in pair.draft.iter().copied().zip(pair.target.iter().copied()).enumerate() {
         if target > 0.0 {
-            let atom = Atom::new(draft, target, target * pair.log_ratio(index));
+            let term = divergence.term(draft, target, pair.log_ratio(index));
+            let atom = Atom::new(draft, target, term);
             if draft >= target { overrated.push(atom) } else { underrated.push(atom) }
         } else {
             forbidden += draft;
@@ -150,7 +155,7 @@ pub fn optimum(pair: &Pair<'_>, budget: f64) -> Result<Optimum, BudgetError> {
     if budget == 0.0 {
         return Ok(Optimum::lossless(all, forbidden));
     }
-    let least = levels.at(forbidden);
+    let least = levels.at(divergence, forbidden);
     if least.divergence <= budget {
         return Ok(Optimum::new(least, false));
     }
@@ -158,8 +163,8 @@ pub fn optimum(pair: &Pair<'_>, budget: f64) -> Result<Optimum, BudgetError> {
         // Nothing can be gained, up to rounding.
         return Ok(Optimum::lossless(all, forbidden));
     }
-    let mut lossless = levels.at(all);
+    let mut lossless = levels.at(divergence, all);
     // The divergence is zero up to rounding, and a budget may be smaller than this rounding.
     lossless.divergence = 0.0;
-    Ok(Optimum::found(levels.search(budget, least, lossless)))
+    Ok(Optimum::found(levels.search(divergence, budget, least, lossless)))
 }

@@ -15,7 +15,7 @@
 //! a branch on each; and Newton's method on both levels, which reads all outcomes about fifteen times.
 
 use super::{
-    BudgetError, Optimum, Pair,
+    BudgetError, Divergence, Optimum, Pair,
     levels::{Atom, Levels, Side},
     optimum::{check, optimum},
     pair::log_ratio,
@@ -61,17 +61,18 @@ impl Window {
 
 /// The pass over the outcomes, with the widest registers that the processor has: the sums of a bucket are then one
 /// addition. The numbers are the same with any registers.
-struct Fill<'a> {
+struct Fill<'a, F: ?Sized> {
     selection: &'a mut Selection,
     pair: &'a Pair<'a>,
+    divergence: &'a F,
 }
 
-impl pulp::WithSimd for Fill<'_> {
+impl<F: Divergence + ?Sized> pulp::WithSimd for Fill<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        self.selection.fill(self.pair);
+        self.selection.fill(self.pair, self.divergence);
     }
 }
 
@@ -155,12 +156,17 @@ impl Selection {
     /// # Errors
     ///
     /// [`BudgetError`] when the budget is negative or not a number.
-    pub fn optimum(&mut self, pair: &Pair<'_>, budget: f64) -> Result<Optimum, BudgetError> {
+    pub fn optimum<F: Divergence + ?Sized>(
+        &mut self,
+        pair: &Pair<'_>,
+        divergence: &F,
+        budget: f64,
+    ) -> Result<Optimum, BudgetError> {
         check(budget)?;
         if pair.len() <= FEW {
-            return optimum(pair, budget);
+            return optimum(pair, divergence, budget);
         }
-        pulp::Arch::new().dispatch(Fill { selection: self, pair });
+        pulp::Arch::new().dispatch(Fill { selection: self, pair, divergence });
         let forbidden = self.forbidden(pair);
         let (overrated, underrated) = (self.coarse(forbidden, OVERRATED), self.coarse(forbidden, UNDERRATED));
         let all = overrated.moved_at_inner(1.0).min(underrated.moved_at_inner(1.0)).max(forbidden);
@@ -169,13 +175,13 @@ impl Selection {
         }
         if all <= forbidden {
             // Rounding decides, and the sort has less of it.
-            return optimum(pair, budget);
+            return optimum(pair, divergence, budget);
         }
         let coarse = Levels { overrated, underrated };
-        let (mut least, mut lossless) = (coarse.at(forbidden), coarse.at(all));
+        let (mut least, mut lossless) = (coarse.at(divergence, forbidden), coarse.at(divergence, all));
         lossless.divergence = 0.0;
         if least.divergence > budget {
-            least = coarse.search(budget, least, lossless);
+            least = coarse.search(divergence, budget, least, lossless);
         }
         let near_cap = usize::from(bucket(-least.cap.ln()));
         let near_floor = usize::from(bucket(-least.floor.ln()));
@@ -183,20 +189,20 @@ impl Selection {
         loop {
             let windows =
                 [Window::around(near_cap, more, OVERRATED), Window::around(near_floor, more, UNDERRATED)];
-            if let Some(optimum) = self.solve(pair, budget, forbidden, windows) {
+            if let Some(optimum) = self.solve(pair, divergence, budget, forbidden, windows) {
                 return Ok(optimum);
             }
             more = 4 * more + 1;
             if more > HALF {
                 // All buckets were sorted: the rest is rounding at an edge.
-                return optimum(pair, budget);
+                return optimum(pair, divergence, budget);
             }
         }
     }
 
     /// Sorts the outcomes into buckets.
     #[inline(always)]
-    fn fill(&mut self, pair: &Pair<'_>) {
+    fn fill<F: Divergence + ?Sized>(&mut self, pair: &Pair<'_>, divergence: &F) {
         /// The number of outcomes in a block: enough for wide registers, and so few that the next ones are read from
         /// memory while the additions wait for each other.
         const BLOCK: usize = 64;
@@ -224,7 +230,7 @@ impl Selection {
                 *to = bucket(*ratio);
             }
             for (((draft, target), ratio), bucket) in draft.iter().zip(target).zip(ratios).zip(buckets) {
-                let term = *target * *ratio;
+                let term = divergence.term(*draft, *target, *ratio);
                 // A branch for each would be predicted, and would keep the additions apart.
                 let term = std::hint::select_unpredictable(*target > 0.0, term, 0.0);
                 let Sums(sum) = &mut sums[usize::from(*bucket) & (BUCKETS - 1)];
@@ -271,9 +277,10 @@ impl Selection {
     }
 
     /// The optimum, if its levels lie within the windows.
-    fn solve(
+    fn solve<F: Divergence + ?Sized>(
         &mut self,
         pair: &Pair<'_>,
+        divergence: &F,
         budget: f64,
         forbidden: f64,
         [capped, raised]: [Window; 2],
@@ -291,7 +298,7 @@ impl Selection {
         for index in &near {
             let (draft, target) = (pair.draft[*index], pair.target[*index]);
             if target > 0.0 {
-                let term = target * pair.log_ratio(*index);
+                let term = divergence.term(draft, target, pair.log_ratio(*index));
                 let list =
                     if usize::from(self.buckets[*index]) < HALF { &mut overrated } else { &mut underrated };
                 list.push(Atom::new(draft, target, term));
@@ -334,15 +341,15 @@ impl Selection {
         if outer > inner {
             return None;
         }
-        let least = levels.at(outer);
+        let least = levels.at(divergence, outer);
         if least.divergence <= budget {
             return (outer <= forbidden).then(|| Optimum::new(least, false));
         }
-        let mut most = levels.at(inner);
+        let mut most = levels.at(divergence, inner);
         if capped.last + 1 == HALF && raised.first == HALF {
             // The total variation, where it is zero up to rounding.
             most.divergence = most.divergence.min(0.0);
         }
-        (most.divergence <= budget).then(|| Optimum::found(levels.search(budget, least, most)))
+        (most.divergence <= budget).then(|| Optimum::found(levels.search(divergence, budget, least, most)))
     }
 }

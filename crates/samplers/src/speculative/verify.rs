@@ -12,7 +12,7 @@
 use rand_core::Rng;
 use unskew_core::TokenId;
 
-use super::{Optimum, Pair, Selection, SpeculationConfig, SpeculationStats, drafts::Drawn};
+use super::{Divergence, Optimum, Pair, Selection, SpeculationConfig, SpeculationStats, drafts::Drawn};
 use crate::{
     random::{uniform, weighted},
     row::{DenseRow, exp64},
@@ -56,6 +56,7 @@ impl Target<'_> {
 /// Verifies drafts, with or without a budget.
 pub(crate) struct Verifier {
     pub(crate) config: SpeculationConfig,
+    pub(crate) divergence: Box<dyn Divergence>,
     pub(crate) selection: Selection,
 }
 
@@ -114,7 +115,7 @@ impl Verifier {
         let (mut own, mut forbidden) = (0.0, 0.0);
         for ((p, q), log_ratio) in draft.iter().zip(&target).zip(&log_ratios) {
             if *q > 0.0 {
-                own += q * log_ratio;
+                own += self.divergence.term(*p, *q, *log_ratio);
             } else {
                 forbidden += p;
             }
@@ -131,7 +132,7 @@ impl Verifier {
             return Verified { choice: drafted, log_q: target[at].ln() };
         }
         let pair = Pair { draft: &draft, target: &target, log_ratios: Some(&log_ratios) };
-        let optimum = self.selection.optimum(&pair, allowed);
+        let optimum = self.selection.optimum(&pair, &*self.divergence, allowed);
         // The budget was checked when the sampler was made.
         let optimum = optimum.unwrap_or(Optimum::lossless(1.0, 0.0));
         stats.solved += 1;

@@ -2,7 +2,9 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use unskew_samplers::speculative::{Optimum, Pair, Selection, optimum};
+use unskew_samplers::speculative::{
+    Divergence, KullbackLeibler, Optimum, Pair, ReverseKullbackLeibler, Selection, TotalVariation, optimum,
+};
 
 fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     f64::from(rng.next_u32()) / 4_294_967_296.0
@@ -53,15 +55,10 @@ fn case(rng: &mut ChaCha8Rng, len: usize) -> (Vec<f64>, Vec<f64>, f64) {
 }
 
 /// The divergence of a distribution, by definition.
-fn divergence(target: &[f64], distribution: &[f64]) -> f64 {
+fn divergence(f: &dyn Divergence, target: &[f64], distribution: &[f64]) -> f64 {
     let terms =
-        target.iter().zip(distribution).map(|(q, pi)| if *q > 0.0 { q * -f64::ln(pi / q) } else { 0.0 });
+        target.iter().zip(distribution).map(|(q, pi)| if *q > 0.0 { q * f.value(pi / q) } else { 0.0 });
     terms.sum()
-}
-
-/// The slope of `-ln(ratio)`.
-fn slope(ratio: f64) -> f64 {
-    -ratio.recip()
 }
 
 fn distribution(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
@@ -70,12 +67,12 @@ fn distribution(optimum: &Optimum, draft: &[f64], target: &[f64]) -> Vec<f64> {
 
 /// The properties of any answer: it is a distribution, without forbidden outcomes, within the budget, and its parts
 /// agree.
-fn check(draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
-    let context = || format!("p {draft:?}\nq {target:?}\nD {budget} {optimum:?}");
+fn check(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
+    let context = || format!("{f:?}: p {draft:?}\nq {target:?}\nD {budget} {optimum:?}");
     let distribution = distribution(optimum, draft, target);
     let sum: f64 = distribution.iter().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{sum} {}", context());
-    let spent = divergence(target, &distribution);
+    let spent = divergence(f, target, &distribution);
     assert!(spent <= budget + 1e-9, "{spent} {}", context());
     let stated = optimum.divergence();
     assert!(
@@ -103,25 +100,28 @@ fn check(draft: &[f64], target: &[f64], budget: f64, optimum: &Optimum) {
 
 /// The conditions of Karush, Kuhn and Tucker: with `lambda` and `mu` the prices of divergence and of probability, no
 /// outcome gains by more or by less probability. The problem is convex: the conditions suffice.
-fn check_prices(draft: &[f64], target: &[f64], optimum: &Optimum) {
+fn check_prices(f: &dyn Divergence, draft: &[f64], target: &[f64], optimum: &Optimum) {
     let distribution = distribution(optimum, draft, target);
     // The gain by less probability where the distribution takes from the draft, by more where it gives. Equal levels
     // leave no price of divergence.
     let (cap, floor) = (optimum.alpha().recip(), optimum.beta().recip());
-    let spread = slope(cap) - slope(floor);
+    let spread = f.slope(cap) - f.slope(floor);
     if !optimum.is_binding() || spread.is_nan() || spread < 1e-6 || spread.is_infinite() {
         return;
     }
     let lambda = 1.0 / spread;
-    let mu = -lambda * slope(floor);
+    let mu = -lambda * f.slope(floor);
     for ((p, q), pi) in draft.iter().zip(target).zip(&distribution).filter(|((_, q), _)| **q > 0.0) {
-        let falls = -lambda * slope(pi / q) - mu;
+        let falls = -lambda * f.slope(pi / q) - mu;
         let slack = 1e-6 * (1.0 + mu.abs());
         if (pi - p).abs() <= 1e-12 * p {
-            assert!((-1.0 - slack..=slack).contains(&falls), "p {p} q {q} pi {pi}: {falls} {optimum:?}");
+            assert!(
+                (-1.0 - slack..=slack).contains(&falls),
+                "{f:?} p {p} q {q} pi {pi}: {falls} {optimum:?}"
+            );
         } else {
             let expected = if pi < p { -1.0 } else { 0.0 };
-            assert!((falls - expected).abs() < slack, "p {p} q {q} pi {pi}: {falls} {optimum:?}");
+            assert!((falls - expected).abs() < slack, "{f:?} p {p} q {q} pi {pi}: {falls} {optimum:?}");
         }
     }
 }
@@ -146,13 +146,13 @@ fn clamp(draft: &[f64], target: &[f64], rejected: f64) -> Vec<f64> {
 }
 
 /// The least probability of rejection within the budget, by bisection over the distributions above.
-fn least_rejection(draft: &[f64], target: &[f64], budget: f64) -> f64 {
+fn least_rejection(f: &dyn Divergence, draft: &[f64], target: &[f64], budget: f64) -> f64 {
     let both = || draft.iter().zip(target);
     let forbidden: f64 = both().filter(|(_, q)| **q <= 0.0).map(|(p, _)| p).sum();
     let (mut low, mut high) = (forbidden, both().map(|(p, q)| (p - q).max(0.0)).sum::<f64>());
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
-        if divergence(target, &clamp(draft, target, middle)) <= budget {
+        if divergence(f, target, &clamp(draft, target, middle)) <= budget {
             high = middle;
         } else {
             low = middle;
@@ -169,12 +169,14 @@ fn ten_thousand_random_cases_are_distributions_within_their_budgets_and_optimal(
         let len = 2 + rng.next_u32() as usize % 63;
         let (draft, target, budget) = case(&mut rng, len);
         let pair = Pair::new(&draft, &target).unwrap();
-        let optimum = optimum(&pair, budget).unwrap();
-        check(&draft, &target, budget, &optimum);
-        check_prices(&draft, &target, &optimum);
-        binding += u32::from(optimum.is_binding() && budget > 0.0);
+        for f in [&KullbackLeibler as &dyn Divergence, &ReverseKullbackLeibler, &TotalVariation] {
+            let optimum = optimum(&pair, f, budget).unwrap();
+            check(f, &draft, &target, budget, &optimum);
+            check_prices(f, &draft, &target, &optimum);
+            binding += u32::from(optimum.is_binding() && budget > 0.0);
+        }
     }
-    assert!(binding > 1_600, "{binding}");
+    assert!(binding > 5_000, "{binding}");
 }
 
 #[test]
@@ -183,13 +185,15 @@ fn no_slow_search_finds_better() {
     for _ in 0..300 {
         let len = 2 + rng.next_u32() as usize % 20;
         let (draft, target, budget) = case(&mut rng, len);
-        let optimum = optimum(&Pair::new(&draft, &target).unwrap(), budget).unwrap();
-        // Where the divergence is as flat as at its zero, 1e-14 of divergence is 1e-7 of probability.
-        let least = least_rejection(&draft, &target, budget);
-        assert!(
-            (optimum.rejection() - least).abs() < 1e-6,
-            "p {draft:?} q {target:?} D {budget}: {least} {optimum:?}"
-        );
+        for f in [&KullbackLeibler as &dyn Divergence, &ReverseKullbackLeibler, &TotalVariation] {
+            let optimum = optimum(&Pair::new(&draft, &target).unwrap(), f, budget).unwrap();
+            // Where the divergence is as flat as at its zero, 1e-14 of divergence is 1e-7 of probability.
+            let least = least_rejection(f, &draft, &target, budget);
+            assert!(
+                (optimum.rejection() - least).abs() < 1e-6,
+                "{f:?} p {draft:?} q {target:?} D {budget}: {least} {optimum:?}"
+            );
+        }
     }
 }
 
@@ -202,7 +206,7 @@ fn no_search_over_distributions_of_up_to_six_outcomes_finds_better() {
     for _ in 0..400 {
         let len = 2 + rng.next_u32() as usize % 5;
         let (draft, target, budget) = case(&mut rng, len);
-        let optimum = optimum(&Pair::new(&draft, &target).unwrap(), budget).unwrap();
+        let optimum = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, budget).unwrap();
         let overlap =
             |distribution: &[f64]| draft.iter().zip(distribution).map(|(p, pi)| p.min(*pi)).sum::<f64>();
         for start in [target.clone(), distribution(&optimum, &draft, &target)] {
@@ -217,7 +221,7 @@ fn no_search_over_distributions_of_up_to_six_outcomes_finds_better() {
                     let mut other = best.clone();
                     other[from] -= step;
                     other[to] += step;
-                    let within = divergence(&target, &other) <= budget;
+                    let within = divergence(&KullbackLeibler, &target, &other) <= budget;
                     if within && overlap(&other) > overlap(&best) + 1e-12 {
                         best = other;
                         better = true;
@@ -241,11 +245,11 @@ fn no_budget_is_speculative_sampling_and_any_budget_accepts_everything_that_is_a
     for _ in 0..1_000 {
         let (draft, target, _) = case(&mut rng, 12);
         let pair = Pair::new(&draft, &target).unwrap();
-        let lossless = optimum(&pair, 0.0).unwrap();
+        let lossless = optimum(&pair, &KullbackLeibler, 0.0).unwrap();
         let overlap: f64 = draft.iter().zip(&target).map(|(p, q)| p.min(*q)).sum();
         assert!((1.0 - lossless.rejection() - overlap).abs() < 1e-12);
         assert_eq!(distribution(&lossless, &draft, &target), target);
-        let all = optimum(&pair, f64::INFINITY).unwrap();
+        let all = optimum(&pair, &KullbackLeibler, f64::INFINITY).unwrap();
         let forbidden: f64 = draft.iter().zip(&target).filter(|(_, q)| **q <= 0.0).map(|(p, _)| p).sum();
         assert!((all.rejection() - forbidden).abs() < 1e-12 && !all.is_binding());
     }
@@ -257,14 +261,14 @@ fn a_zero_of_the_target_is_never_emitted() {
     let (draft, target) = ([0.4, 0.3, 0.3], [0.0, 0.6, 0.4]);
     let pair = Pair::new(&draft, &target).unwrap();
     for budget in [0.0, 0.1, 0.3, 0.6, f64::INFINITY] {
-        let optimum = optimum(&pair, budget).unwrap();
+        let optimum = optimum(&pair, &KullbackLeibler, budget).unwrap();
         assert_eq!(distribution(&optimum, &draft, &target)[0], 0.0);
         // The draft gives 0.4 to the forbidden outcome: this probability must go to the others.
         assert!((optimum.rejection() - 0.4).abs() < 1e-12);
     }
     // A draft that proposes only forbidden outcomes is always rejected, and replaced by the target.
     let pair = Pair::new(&[1.0, 0.0, 0.0], &target).unwrap();
-    let optimum = optimum(&pair, 0.3).unwrap();
+    let optimum = optimum(&pair, &KullbackLeibler, 0.3).unwrap();
     assert!((optimum.rejection() - 1.0).abs() < 1e-12);
     assert_eq!(distribution(&optimum, &[1.0, 0.0, 0.0], &target), target);
 }
@@ -273,8 +277,8 @@ fn a_zero_of_the_target_is_never_emitted() {
 fn budgets_that_are_none_are_errors() {
     let pair = Pair::new(&[1.0], &[1.0]).unwrap();
     for budget in [-1e-9, f64::NAN, f64::NEG_INFINITY] {
-        assert!(optimum(&pair, budget).is_err());
-        assert!(Selection::new().optimum(&pair, budget).is_err());
+        assert!(optimum(&pair, &KullbackLeibler, budget).is_err());
+        assert!(Selection::new().optimum(&pair, &KullbackLeibler, budget).is_err());
     }
 }
 
@@ -311,23 +315,26 @@ fn selection_finds_what_sorting_finds() {
         let (draft, target, budget) = large_case(&mut rng);
         let log_ratios: Vec<f64> = draft.iter().zip(&target).map(|(p, q)| q.ln() - p.ln()).collect();
         let pair = Pair::new(&draft, &target).unwrap();
-        let sorted = optimum(&pair, budget).unwrap();
-        let with = pair.with_log_ratios(&log_ratios).unwrap();
-        for selected in [selection.optimum(&pair, budget), selection.optimum(&with, budget)] {
-            let selected = selected.unwrap();
-            let context = || format!("{} outcomes, D {budget}: {sorted:?} {selected:?}", draft.len());
-            assert_eq!(selected.is_binding(), sorted.is_binding(), "{}", context());
-            let apart = (selected.divergence() - sorted.divergence()).abs();
-            // The difference of two infinities is no number.
-            assert!(apart < 1e-9 || apart.is_nan(), "{}", context());
-            assert!((selected.rejection() - sorted.rejection()).abs() < 1e-7, "{}", context());
-            let distributions = distribution(&selected, &draft, &target)
-                .into_iter()
-                .zip(distribution(&sorted, &draft, &target));
-            let apart: f64 = distributions.map(|(left, right)| (left - right).abs()).sum();
-            assert!(apart < 1e-7, "{apart} {}", context());
+        for f in [&KullbackLeibler as &dyn Divergence, &ReverseKullbackLeibler, &TotalVariation] {
+            let sorted = optimum(&pair, f, budget).unwrap();
+            let with = pair.with_log_ratios(&log_ratios).unwrap();
+            for selected in [selection.optimum(&pair, f, budget), selection.optimum(&with, f, budget)] {
+                let selected = selected.unwrap();
+                let context =
+                    || format!("{f:?} {} outcomes, D {budget}: {sorted:?} {selected:?}", draft.len());
+                assert_eq!(selected.is_binding(), sorted.is_binding(), "{}", context());
+                let apart = (selected.divergence() - sorted.divergence()).abs();
+                // The difference of two infinities is no number.
+                assert!(apart < 1e-9 || apart.is_nan(), "{}", context());
+                assert!((selected.rejection() - sorted.rejection()).abs() < 1e-7, "{}", context());
+                let distributions = distribution(&selected, &draft, &target)
+                    .into_iter()
+                    .zip(distribution(&sorted, &draft, &target));
+                let apart: f64 = distributions.map(|(left, right)| (left - right).abs()).sum();
+                assert!(apart < 1e-7, "{apart} {}", context());
+            }
+            binding += u32::from(sorted.is_binding() && budget > 0.0);
         }
-        binding += u32::from(sorted.is_binding() && budget > 0.0);
     }
-    assert!(binding > cases / 6, "{binding}");
+    assert!(binding > cases / 2, "{binding}");
 }

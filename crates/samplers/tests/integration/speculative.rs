@@ -13,10 +13,10 @@ use unskew_core::{
     TableModel, TableModelError, TokenId, Unconstrained, conformance,
 };
 use unskew_samplers::{
-    Exact, Masked, SampleError, Sampling, Task,
+    Exact, Masked, SampleError, Sampling, Scheduler, SequencePool, Task,
     speculative::{
         Budget, DraftLength, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig,
-        SpeculationError, check_vocabularies,
+        SpeculationError, TotalVariation, check_vocabularies,
     },
 };
 
@@ -472,6 +472,33 @@ fn proposals_without_a_model_keep_the_distribution_and_repetitions_are_guessed()
     let passes: u64 = draws.iter().map(|draw| draw.cost.passes).sum();
     assert!(passes * 2 < tokens as u64, "{passes} passes for {tokens} tokens");
     assert!(sampler.machine().speculation().acceptance() > 0.9);
+}
+
+fn with_variation(
+    task: Task<TableModel, Outputs>,
+    drafts: ModelDraft<TableModel>,
+    config: SpeculationConfig,
+) -> Sampling<TableModel, Scheduler<Outputs, Masked>> {
+    let (model, task) = task.split();
+    let scheduler = Scheduler::new(task, Masked::new());
+    let scheduler = scheduler.with_divergence(Box::new(drafts), config, Box::new(TotalVariation)).unwrap();
+    Sampling::from_parts(SequencePool::new(model, 4), scheduler)
+}
+
+#[test]
+fn another_divergence_bounds_what_it_measures() {
+    for (seed, target, draft, constraint) in tasks().take(10) {
+        let config = SpeculationConfig { budget: Budget::Token(0.1), ..SpeculationConfig::default() };
+        let drafts = ModelDraft::new(draft.clone());
+        let mut sampler = with_variation(task(&target, &constraint), drafts, config);
+        let lossless = process(&target, &target, &constraint, 0, Budget::Lossless).distribution;
+        let count = draws(200_000);
+        let counts = counts(&mut sampler, count, seed);
+        let share = |output| counts.get(output).map_or(0.0, |count: &u64| *count as f64) / f64::from(count);
+        let variation: f64 = lossless.iter().map(|(output, q)| (q - share(output)).abs() / 2.0).sum();
+        // The part of the sum that is chance, over these few outputs, is far below a tenth.
+        assert!(variation < 0.3 + 0.1, "task {seed}: {variation}");
+    }
 }
 
 #[test]

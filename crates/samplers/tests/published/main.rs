@@ -8,7 +8,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use textbook::{Reading, Sorted};
-use unskew_samplers::speculative::{Pair, optimum};
+use unskew_samplers::speculative::{KullbackLeibler, Pair, optimum};
 
 const BUDGET: f64 = 0.1;
 
@@ -96,7 +96,7 @@ fn a_zero_of_the_target_keeps_the_corrected_loop_from_ending() {
     assert_eq!(sorted.search(0.1, 0.05, Reading::Corrected, 1_000), None);
     assert_eq!(sorted.search(0.1, 0.05, Reading::Printed, 1_000), None);
     assert!(sorted.search(0.1, 0.05, Reading::Corrected, 2_000).unwrap().beta.is_nan());
-    let found = optimum(&Pair::new(&draft, &target).unwrap(), 0.1).unwrap();
+    let found = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, 0.1).unwrap();
     assert!(found.divergence() <= 0.1 && found.distribution(0.4, 0.0) == 0.0);
 }
 
@@ -137,7 +137,7 @@ fn where_it_ends_the_corrected_loop_agrees_with_the_optimum() {
                 continue;
             }
             let answer = sorted.search(BUDGET, 1e-10, Reading::Corrected, 10_000).unwrap();
-            let found = optimum(&Pair::new(&draft, &target).unwrap(), BUDGET).unwrap();
+            let found = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, BUDGET).unwrap();
             assert!((answer.rejection - found.rejection()).abs() < 1e-8, "{answer:?} {found:?}");
             assert!((answer.alpha - found.alpha()).abs() < 1e-6 * answer.alpha);
             assert!((answer.beta - found.beta()).abs() < 1e-6 * answer.beta);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, Limits, RegexError, dfa::DfaBuilder};
 
 /// A member of an object.
 pub(crate) struct Member {

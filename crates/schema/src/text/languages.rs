@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_automata::{Dfa, RegexError, dfa::DfaAlgebra};
 use unskew_core::Cancel;
 
 use super::{

@@ -8,7 +8,7 @@
 //! Complements are relative to the numbers with these exponents. Multiples never have an exponent. A number of the
 //! schema with very many digits may also be written with an exponent, if no other condition applies to it.
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, Limits, RegexError, dfa::DfaBuilder};
 
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,7 @@
 //! Languages that are a number of characters of one class, such as `^[0-9a-f]{40}$` and `^\w+$` of at most 255
 //! characters. They become counted repetitions and are not unrolled.
 
-use unskew_automata::{Characters, Dfa};
+use unskew_automata::{Dfa, dfa::Characters};
 
 /// The language of texts of `min` to `max` characters of one class.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_automata::{Dfa, RegexError, dfa::DfaAlgebra};
 
 use super::{number, string};
 use crate::{SchemaLimits, Whitespace};

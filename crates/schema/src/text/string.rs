@@ -12,7 +12,10 @@
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
-use unskew_automata::{Characters, Dfa, DfaBuilder, Limits, Piece, RegexError, StateId};
+use unskew_automata::{
+    Dfa, Limits, RegexError, StateId,
+    dfa::{Characters, DfaBuilder, Piece},
+};
 
 /// The last code point that is written with one `\u` escape.
 const LAST_OF_PLANE: u32 = 0xffff;
@@ -436,7 +439,7 @@ pub(crate) fn to_json(text: &str, ascii: bool) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unskew_automata::DfaAlgebra;
+    use unskew_automata::dfa::DfaAlgebra;
 
     use super::*;
 

@@ -437,8 +437,8 @@ impl SplitLiveness {
         columns
     }
 
-    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by a byte of each class of a constraint: after this byte
-    /// the constraint must certainly be able to continue with one of these bytes.
+    /// For each of [`lookahead2_lists`](Self::lookahead2_lists), by a byte of each class of a constraint: after this
+    /// byte the constraint must certainly be able to continue with one of these bytes.
     pub(crate) fn lookahead2_by_class(&self, class: impl Fn(u8) -> u8) -> Vec<Vec<(u8, ByteSet)>> {
         let by_class = |list: &Lookahead2| {
             let mut live_next: Vec<(u8, ByteSet)> = Vec::new();

@@ -22,8 +22,8 @@ use std::{collections::HashMap, marker::PhantomData, sync::LazyLock};
 use smallvec::SmallVec;
 
 use crate::{
-    ByteClasses,
     canonical::CanonicalError,
+    dfa::ByteClasses,
     dfa::table::DEAD,
     ids::{FormState, Id, TextState},
 };

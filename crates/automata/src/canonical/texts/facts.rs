@@ -29,8 +29,7 @@ use super::{
     rewriting::check_order,
 };
 use crate::{
-    SplitLimits,
-    canonical::CanonicalError,
+    canonical::{CanonicalError, SplitLimits},
     ids::TextState,
     split::{Prefix, Section, TextRule, White, matches_nothing_in},
 };

@@ -73,7 +73,8 @@ use unskew_core::UnicodeForm;
 
 use super::added::TextDfa;
 use crate::{
-    ByteClasses, StateId,
+    StateId,
+    dfa::ByteClasses,
     dfa::table::{DEAD, Table},
     ids::FormState,
 };

@@ -21,9 +21,8 @@ use unskew_core::{Symbols, TokenId, TokenKind, Tokenization, UnicodeForm, Vocabu
 use unskew_trie::ByteSet;
 
 use crate::{
-    SplitLimits,
     canonical::{
-        CanonicalError, MergeOrder,
+        CanonicalError, MergeOrder, SplitLimits,
         merges::{
             derivation::{Derivations, NONE},
             forest::BigramRelation,

@@ -7,9 +7,8 @@ use super::{
     position::Automata,
 };
 use crate::{
-    SplitLimits,
     canonical::{
-        NothingCanonical,
+        NothingCanonical, SplitLimits,
         index::CanonicalIndex,
         texts::{added::TextDfa, form::texts},
         tokenizer::automaton::Role,

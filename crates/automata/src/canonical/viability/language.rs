@@ -12,7 +12,7 @@ use super::{
     liveness::distances,
 };
 use crate::{
-    Dfa, DfaAlgebra, Limits, RegexError, StateId,
+    Dfa, Limits, RegexError, StateId,
     canonical::{
         CanonicalError, NothingCanonical,
         index::{
@@ -20,13 +20,14 @@ use crate::{
             split_liveness::{Safety, places_of},
         },
     },
+    dfa::DfaAlgebra,
 };
 
 /// A deterministic automaton over bytes whose states are made when they are asked for. The canonical engine asks
 /// nothing else of a constraint.
 ///
 /// Its texts are UTF-8, and from each of its states some text is accepted. One state has one number as long as a
-/// [memo](super::memo::Memo) is in use.
+/// [`CanonicalMemo`](super::super::CanonicalMemo) is in use.
 pub trait LazyDfa {
     /// The state before the text.
     fn start(&self) -> StateId;

@@ -13,27 +13,14 @@
 //! 4. Otherwise it is a reachability problem: yes, if some token may follow that may itself precede the position
 //!    after it.
 //!
-//! The precomputed liveness ([`crate::canonical::index::split_liveness`]) answers most queries at once.
-//! Otherwise a search answers, which stops at the first success and visits only positions whose liveness is not
-//! precomputed. [`LazyProduct::new`] refuses a constraint that might have too many of these positions. Answers are
+//! The precomputed liveness ([`crate::canonical::index::split_liveness`]) answers most queries at once. Otherwise a
+//! [search](super::search) answers, which stops at the first success and visits only positions whose liveness is not
+//! precomputed. [`LazyProduct::check`] refuses a constraint that might have too many of these positions. Answers are
 //! kept in a [`Memo`], which belongs to a scratch. It may be dropped between two queries, and masks never wait for
 //! each other. For the few constraints with texts for which the encoder may write no token, [`super::by_tokens`]
 //! answers instead.
-//!
-//! The search over tokens is depth-first, longest tokens first: if the next possible piece end is far away, nearly
-//! every path reaches it. A node whose failed search touched no open node is recorded as dead at once. The other
-//! nodes are recorded when the whole search has failed. Tried instead:
-//!
-//! - A breadth-first search over tokens: in `[acgt]{200}` it visits all texts.
-//! - All tokens of a position listed before the first of them is followed: ten times as long in a list of words.
-//! - The successors of a token computed from the constraint. The tokens that may follow it from a splitter state do
-//!   not depend on the constraint and are cached for all constraints ([`crate::canonical::index::successors`]). The
-//!   blank before a word took half of the time for a mask.
 
-use std::{
-    cmp::Reverse,
-    sync::{Arc, LazyLock},
-};
+use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet as Set;
 use smallvec::SmallVec;
@@ -43,7 +30,7 @@ use unskew_trie::ByteSet;
 use super::{
     context::Context,
     language::{DfaLanguage, LazyDfa},
-    memo::{Memo, ViableToken},
+    memo::Memo,
     position::{Automata, Position},
     sequence::{Configuration, LeftContext, Viability},
 };
@@ -59,19 +46,6 @@ use crate::{
     },
     ids::{TokenClass, WholeNode},
 };
-
-/// The most viable tokens that are kept for each position.
-const VIABLE_KEPT: usize = 8;
-
-/// The most readable tokens that are kept for a position.
-const READABLE_KEPT: usize = 2_048;
-
-/// The number of tokens that are tested while the tokens of a position are listed.
-const TRIED_FIRST: usize = 16;
-
-/// The number of readable symbols from which on [groups of tokens](super::lookahead) are tested instead of single
-/// tokens.
-const WIDE_SYMBOLS: usize = 16;
 
 /// By [UTF-8 state](utf8): the trailing bytes that may come next; none between characters.
 static TRAILING: LazyLock<[ByteSet; 8]> = LazyLock::new(|| {
@@ -93,7 +67,7 @@ pub(crate) struct LazyProduct {
     /// One byte of each class of bytes that no automaton distinguishes, as far as the constraint reads them.
     bytes: Vec<u8>,
     /// The symbols of single bytes that the constraint reads.
-    symbols: Vec<(u8, u32)>,
+    pub(super) symbols: Vec<(u8, u32)>,
     /// See [`SplitLiveness::lookahead2_by_class`].
     pub(crate) lookahead2_lists: Vec<Vec<(u8, ByteSet)>>,
     /// The most bytes that a memo may have.
@@ -229,17 +203,6 @@ fn possible(bytes: &[u8], places: u8) -> &[u8] {
     &bytes[of(0x80)..of(0xc0)]
 }
 
-/// A node of the search: a token and the position after it, with its possible successors.
-struct Open {
-    token: u32,
-    at: Position,
-    /// The readable tokens and the positions after them. They are tried from the last to the first.
-    readable: Arc<[(u32, Position)]>,
-    left: usize,
-    /// Whether a failure may be caused by a node that is still open.
-    is_cyclic: bool,
-}
-
 impl<'a, L: LazyDfa> Query<'a, L> {
     pub(super) fn tokenizer(&self) -> &TokenizerAutomaton {
         self.automata.tokenizer
@@ -353,152 +316,10 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         }
     }
 
-    fn search(&mut self, token: u32, at: Position) -> bool {
-        let first = match self.viable_after(token, at) {
-            Ok(successor) => {
-                self.keep(token, at, successor);
-                return true;
-            }
-            Err(readable) if !readable.iter().any(|(next, _)| self.may_follow(token, *next)) => {
-                self.memo.complete.insert((self.class(token), at), false, 0);
-                return false;
-            }
-            Err(readable) => Open { token, at, left: readable.len(), readable, is_cyclic: false },
-        };
-        let mut open: Vec<Open> = vec![first];
-        // `seen` contains the nodes that were opened after the first. Each of them is open or has failed.
-        let root = (self.class(token), at);
-        let mut seen: Set<(TokenClass, Position)> = Set::default();
-        let mut opens: Option<(u32, Position)> = None;
-        loop {
-            if let Some((token, at)) = opens.take() {
-                seen.insert((self.class(token), at));
-                match self.viable_after(token, at) {
-                    Ok(successor) => {
-                        self.keep(token, at, successor);
-                        self.keep_way(&open, token);
-                        return true;
-                    }
-                    Err(readable) => {
-                        let left = readable.len();
-                        open.push(Open { token, at, readable, left, is_cyclic: false });
-                    }
-                }
-            }
-            if seen.len() > self.automata.language.most_positions() {
-                self.memo.is_beyond = true;
-                return false;
-            }
-            let Some(last) = open.last_mut() else {
-                // Every node that failed because of an open node has failed together with that node.
-                seen.into_iter().chain([root]).for_each(|failed| self.memo.complete.insert(failed, false, 0));
-                return false;
-            };
-            if let Some(left) = last.left.checked_sub(1) {
-                last.left = left;
-                let (next, after) = last.readable[left];
-                if !self.may_follow(last.token, next) {
-                    continue;
-                }
-                match self.decided(next, after) {
-                    Some(true) => {
-                        self.keep_way(&open, next);
-                        return true;
-                    }
-                    Some(false) => {}
-                    None => match (self.class(next), after) {
-                        known if known == root || seen.contains(&known) => last.is_cyclic = true,
-                        _ => opens = Some((next, after)),
-                    },
-                }
-            } else if let Some(Open { token, at, is_cyclic, .. }) = open.pop() {
-                if !is_cyclic {
-                    self.memo.complete.insert((self.class(token), at), false, 0);
-                } else if let Some(before) = open.last_mut() {
-                    before.is_cyclic = true;
-                }
-            }
-        }
-    }
-
-    /// Records that `successor` is viable after `token` in `at`.
-    fn keep(&mut self, token: u32, at: Position, successor: u32) {
-        let class = self.class(token);
-        self.memo.complete.insert((class, at), true, 0);
-        let new = || ViableToken::new(successor);
-        match self.memo.viable.get_mut(&at) {
-            Some(known)
-                if known.len() < VIABLE_KEPT && known.iter().all(|known| known.token != successor) =>
-            {
-                known.push(new());
-            }
-            Some(_) => {}
-            None => self.memo.viable.insert(at, vec![new()], 4 * size_of::<ViableToken>()),
-        }
-    }
-
-    /// Records that every node of `open` is viable, each through the next one and the last through `successor`.
-    fn keep_way(&mut self, open: &[Open], mut successor: u32) {
-        for Open { token, at, .. } in open.iter().rev() {
-            self.keep(*token, *at, successor);
-            successor = *token;
-        }
-    }
-
     /// Whether `next` may follow `token` in a piece of several tokens.
     pub(crate) fn may_follow(&self, token: u32, next: u32) -> bool {
         let TokenizerAutomaton { roles, bigrams, .. } = self.automata.tokenizer;
         roles[next as usize] != Role::Whole && bigrams.may_follow(token, next)
-    }
-
-    /// A token that may follow `token` and is viable from `at` without a search, if it pays to test for one.
-    /// Otherwise the readable tokens from `at`.
-    fn viable_after(&mut self, token: u32, at: Position) -> Result<u32, Arc<[(u32, Position)]>> {
-        let is_viable = |query: &mut Self, next: u32, after: Position| {
-            query.may_follow(token, next) && query.decided(next, after) == Some(true)
-        };
-        if let Some(known) = self.memo.readable.get(&at).cloned() {
-            return Err(known);
-        }
-        // Inside a character few tokens may follow, for any constraint.
-        if self.liveness.places[at.split] != 0 {
-            return self.viable_successor(token, at).map_err(Arc::from);
-        }
-        // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
-        let product = self.product;
-        if self.read_bytes(at.regex).len() >= WIDE_SYMBOLS {
-            let mut read = 0;
-            for (byte, symbol) in &product.symbols {
-                if let Some(after) = self.automata.step(at, *byte) {
-                    read += 1;
-                    if is_viable(self, *symbol, after) {
-                        return Ok(*symbol);
-                    }
-                }
-            }
-            if read >= WIDE_SYMBOLS {
-                return self.viable_successor(token, at).map_err(Arc::from);
-            }
-        }
-        let mut all: Vec<(u32, Position)> = Vec::new();
-        // If many tokens can be read, one of the first succeeds.
-        let found = self.any_token(at, |query, next, after| {
-            all.push((next, after));
-            all.len() <= TRIED_FIRST && is_viable(query, next, after)
-        });
-        if let (true, Some((successor, _))) = (found, all.last()) {
-            return Ok(*successor);
-        }
-        // The last is tried first. Where states have no limit, a search away from an end finds none.
-        let language = self.automata.language;
-        if language.most_positions() < usize::MAX {
-            all.sort_by_key(|(_, after)| Reverse(language.distance(after.regex)));
-        }
-        let all: Arc<[(u32, Position)]> = all.into();
-        if all.len() <= READABLE_KEPT {
-            self.memo.readable.insert(at, Arc::clone(&all), OVERHEAD + size_of_val(&all[..]));
-        }
-        Err(all)
     }
 
     /// Calls `visit` with the tokens that can be read from `at` and the positions after them, until it returns true.

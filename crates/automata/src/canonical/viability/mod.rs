@@ -6,13 +6,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `position` | the product of constraint and splitter, byte by byte |
-//! | `context` | the parts of a constraint |
+//! | `language` | the constraint: an exact automaton whose states are made on demand, of which a DFA is one |
+//! | `context` | a constraint with the tokenizer that writes its texts |
 //! | `sequence` | the states of a sequence and the steps between them |
 //! | `lazy_product` | the engine: liveness of positions, decided when it is needed |
 //! | `first_bytes` | the FIRST sets of the states of the constraint |
 //! | `liveness` | whether a position is live, for `lazy_product` |
 //! | `memo` | the cached answers of `lazy_product` |
 //! | `lookahead` | the token set of a position, for `lazy_product`: tokens by look-ahead set |
+//! | `search` | whether tokens lead from a position to the end of its piece, for `lazy_product` |
 //! | `by_tokens` | the same questions where bytes do not answer them |
 
 mod by_tokens;
@@ -24,4 +26,5 @@ mod liveness;
 mod lookahead;
 pub(crate) mod memo;
 pub(crate) mod position;
+mod search;
 pub(crate) mod sequence;

@@ -109,7 +109,7 @@ fn work_is_cancelled() {
     ] {
         assert_eq!(made, Err(RegexError::Cancelled));
     }
-    assert_eq!(crate::DfaBuilder::new(&limits).state(true), Err(RegexError::Cancelled));
+    assert_eq!(crate::dfa::DfaBuilder::new(&limits).state(true), Err(RegexError::Cancelled));
     assert_eq!(limits, Limits::default());
     assert_ne!(limits, Limits { lazy_bytes: 1, ..Limits::default() });
 }

@@ -19,7 +19,10 @@ use super::{
     },
     tree::{Node, PatternId, Patterns},
 };
-use crate::{CharSet, Dfa, DfaBuilder, Limits, RegexError};
+use crate::{
+    Dfa, Limits, RegexError,
+    dfa::{CharSet, DfaBuilder},
+};
 
 /// The number of a byte, or of an atom.
 pub(super) type Symbol = u32;

@@ -5,13 +5,13 @@
 //! A pattern matches a part of a text, from one position to another. A look-around is a condition on the whole text
 //! before or after its position, so it may be about text outside of the part. Two questions have exact answers:
 //!
-//! - [`DfaAlgebra::whole`](crate::DfaAlgebra::whole): the texts that the pattern matches from the beginning to the
+//! - [`DfaAlgebra::whole`](crate::dfa::DfaAlgebra::whole): the texts that the pattern matches from the beginning to the
 //!   end, with nothing before or after them. A lazy repetition changes nothing here, as in Python's `re.fullmatch`.
-//! - [`DfaAlgebra::in_context`](crate::DfaAlgebra::in_context): the texts of the pattern together with the conditions
-//!   on the text before and after. Here [`Reading::First`] takes the match that an engine with backtracking finds
-//!   first, as Python's `re.match` does: a text is in the language if an engine that is given no more than this text
-//!   to read takes all of it. Alternatives count in their order and repetitions by their greed; so `".*?"` ends at
-//!   the first quote, and `a|ab` has only the text `a`. [`Reading::Any`] takes every match.
+//! - [`DfaAlgebra::in_context`](crate::dfa::DfaAlgebra::in_context): the texts of the pattern together with the
+//!   conditions on the text before and after. Here [`Reading::First`] takes the match that an engine with
+//!   backtracking finds first, as Python's `re.match` does: a text is in the language if an engine that is given no
+//!   more than this text to read takes all of it. Alternatives count in their order and repetitions by their greed;
+//!   so `".*?"` ends at the first quote, and `a|ab` has only the text `a`. [`Reading::Any`] takes every match.
 //!
 //! `\b` and the other anchors are look-arounds: `^` is `(?<!` any byte `)`, and `\b` is a word character on one side
 //! alone.

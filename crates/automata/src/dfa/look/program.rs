@@ -12,7 +12,10 @@ use super::{
     alphabet::{Alphabet, Symbol, characters},
     tree::{Node, PatternId, Patterns},
 };
-use crate::{CharSet, Construct, Edge, Limits, Place, RegexError};
+use crate::{
+    Construct, Limits, Place, RegexError,
+    dfa::{CharSet, Edge},
+};
 
 /// The end of the pattern itself, as the number of a look-around.
 pub(super) const WHOLE: u32 = u32::MAX;

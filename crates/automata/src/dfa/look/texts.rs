@@ -11,7 +11,7 @@ use super::{
     program::Program,
     tree::{PatternId, Patterns},
 };
-use crate::{Dfa, DfaAlgebra, Limits, RegexError, regex::parsed::Parsed};
+use crate::{Dfa, Limits, RegexError, dfa::DfaAlgebra, regex::parsed::Parsed};
 
 /// The matches that count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,7 +74,7 @@ impl DfaAlgebra {
     /// # Example
     ///
     /// ```
-    /// use unskew_automata::{DfaAlgebra, Limits, Patterns, Reading};
+    /// use unskew_automata::{dfa::{DfaAlgebra, Patterns, Reading}, Limits};
     ///
     /// let limits = Limits::default();
     /// let (mut patterns, mut algebra) = (Patterns::new(&limits), DfaAlgebra::new(&limits));

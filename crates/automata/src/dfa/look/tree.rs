@@ -76,7 +76,7 @@ impl Facts {
 }
 
 /// Patterns that may look around, built from texts in the syntax of the `regex` crate with look-around, and from one
-/// another. [`DfaAlgebra::in_context`](crate::DfaAlgebra::in_context) has their meaning.
+/// another. [`DfaAlgebra::in_context`](crate::dfa::DfaAlgebra::in_context) has their meaning.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     limits: Limits,

@@ -81,12 +81,10 @@ mod tests {
     use unskew_core::TokenId;
 
     use super::*;
-    use crate::{
+    use crate::canonical::{
         MergeOrder,
-        canonical::{
-            merges::derivation::Derivations,
-            testing::{Listing, Random, table},
-        },
+        merges::derivation::Derivations,
+        testing::{Listing, Random, table},
     };
 
     #[test]

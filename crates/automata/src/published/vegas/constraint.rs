@@ -6,7 +6,8 @@ use unskew_core::{Constraint, MaskMut, Rejected, TokenId, hashed_key, words_for}
 
 use super::{library::VegasLibrary, whole_product::WholeProduct};
 use crate::{
-    CanonicalIndex, CanonicalState, Dfa, Limits,
+    CanonicalIndex, Dfa, Limits,
+    canonical::CanonicalState,
     canonical::viability::{context::Context, language::DfaLanguage},
     ids::ProductState,
     published::PublishedError,

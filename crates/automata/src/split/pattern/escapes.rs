@@ -7,7 +7,8 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use super::{Ast, Parser};
 use crate::{
-    CharSet, Limits, RegexError,
+    Limits, RegexError,
+    dfa::CharSet,
     regex::{parse, parsed::Parsed},
     split::SplitError,
 };

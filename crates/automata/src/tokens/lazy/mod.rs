@@ -34,8 +34,9 @@ use self::{
     walk::{Cache, Walk, Work},
 };
 use crate::{
-    ByteClasses, Cuts, Limits, Pattern, RegexError,
+    Limits, Pattern, RegexError,
     dfa::{
+        ByteClasses, Cuts,
         closure::{ACCEPTING, Closure},
         determinize::cut,
         nfa::{Nfa, NfaId, NfaState, Transition},

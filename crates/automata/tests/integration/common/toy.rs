@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use unskew_automata::{CanonicalIndex, MergeOrder, TokenizerAutomaton};
+use unskew_automata::{CanonicalIndex, TokenizerAutomaton, canonical::MergeOrder};
 use unskew_core::{Merge, MergeTable, SplitBehavior, SplitPattern, TokenId, Tokenization, Vocabulary};
 use unskew_trie::TokenTrie;
 

@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, StateId};
+use unskew_automata::{Dfa, Limits, StateId, dfa::DfaAlgebra};
 use unskew_core::{TokenId, TokenKind, Vocabulary};
 use unskew_grammar::{Expr, ExprId, Grammar, MemberChoice, RuleId, Terminal};
 

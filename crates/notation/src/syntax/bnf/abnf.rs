@@ -24,7 +24,7 @@
 
 use std::collections::HashMap;
 
-use unskew_automata::{CharSet, Dialect};
+use unskew_automata::{Dialect, dfa::CharSet};
 use unskew_grammar::{Fate, GrammarLimits, SyntaxError, SyntaxErrorKind};
 
 use crate::syntax::{

@@ -43,7 +43,7 @@
 //! A dash is part of a name if a letter, digit, dash or underscore follows it immediately. Otherwise it is
 //! the difference operator.
 
-use unskew_automata::CharSet;
+use unskew_automata::dfa::CharSet;
 use unskew_grammar::{Fate, GrammarLimits, SyntaxError};
 
 use crate::{

@@ -18,7 +18,7 @@
 //! - A range in a class that ends before it begins has no character, as in llama.cpp; `explain` names it.
 //! - A second rule of the same name is an error. In llama.cpp it replaces the first.
 
-use unskew_automata::CharSet;
+use unskew_automata::dfa::CharSet;
 use unskew_grammar::{GrammarLimits, SyntaxError};
 
 use crate::syntax::{

@@ -24,7 +24,7 @@
 
 use std::collections::HashMap;
 
-use unskew_automata::CharSet;
+use unskew_automata::dfa::CharSet;
 use unskew_grammar::{GrammarLimits, SyntaxError};
 
 use crate::syntax::{

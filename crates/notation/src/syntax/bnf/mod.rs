@@ -9,7 +9,7 @@ mod ebnf;
 pub(crate) mod gbnf;
 mod iso;
 
-use unskew_automata::CharSet;
+use unskew_automata::dfa::CharSet;
 use unskew_grammar::{Fate, GrammarLimits, SyntaxError};
 
 use crate::syntax::{

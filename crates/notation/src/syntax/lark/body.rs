@@ -2,7 +2,7 @@
 //!
 //! Bodies of rules and of terminals share one reader, because they differ in a few operators only.
 
-use unskew_automata::{CharSet, Dialect};
+use unskew_automata::{Dialect, dfa::CharSet};
 use unskew_grammar::{Fate, SyntaxError};
 
 use super::{check_name, inline, is_terminal};

@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use unskew_automata::{Dfa, Explored, RegexError, StateId, strata};
+use unskew_automata::{
+    Dfa, RegexError, StateId,
+    dfa::{Explored, strata},
+};
 use unskew_grammar::{ExprId, GrammarError};
 use unskew_trie::ByteSet;
 

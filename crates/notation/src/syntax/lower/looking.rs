@@ -25,7 +25,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, Dialect, InContext, Limits, Pattern, PatternId, Patterns, Reading, RegexError};
+use unskew_automata::{
+    Dfa, Dialect, Limits, Pattern, RegexError,
+    dfa::{InContext, PatternId, Patterns, Reading},
+};
 use unskew_grammar::GrammarError;
 
 use crate::syntax::{

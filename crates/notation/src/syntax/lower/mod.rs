@@ -13,7 +13,10 @@ mod uses;
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{CharSet, Dfa, InContext, RegexError};
+use unskew_automata::{
+    Dfa, RegexError,
+    dfa::{CharSet, InContext},
+};
 use unskew_trie::ByteSet;
 
 pub(crate) use ignored::Ignored;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use unskew_automata::{Cuts, Dfa, StateId};
+use unskew_automata::{Dfa, StateId, dfa::Cuts};
 use unskew_grammar::{
     Expr, ExprId, Grammar, GrammarError, Terminal,
     kit::{

@@ -7,7 +7,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use unskew_automata::{Dfa, DfaAlgebra, Dialect, Pattern, PatternId, RegexError};
+use unskew_automata::{
+    Dfa, Dialect, Pattern, RegexError,
+    dfa::{DfaAlgebra, PatternId},
+};
 use unskew_grammar::{GrammarError, GrammarLimits, Location, SyntaxError, SyntaxErrorKind};
 
 use crate::syntax::{

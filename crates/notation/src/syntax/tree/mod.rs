@@ -11,7 +11,7 @@ pub(crate) mod tokens;
 
 use std::collections::HashMap;
 
-use unskew_automata::{CharSet, Dialect};
+use unskew_automata::{Dialect, dfa::CharSet};
 use unskew_grammar::{Fate, SyntaxError, SyntaxErrorKind, TokenSet};
 
 use crate::syntax::{

@@ -2,7 +2,7 @@
 //!
 //! It exists because the front ends share the operations on items, groups and definitions, with the same errors.
 
-use unskew_automata::CharSet;
+use unskew_automata::dfa::CharSet;
 use unskew_grammar::{GrammarLimits, SyntaxError, SyntaxErrorKind};
 
 use crate::syntax::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use unskew_core::{Constraint, TableModel, TokenId, TokenMask};
-use unskew_samplers::speculative::{Budget, Pair, optimum};
+use unskew_samplers::speculative::{Budget, KullbackLeibler, Pair, optimum};
 
 use crate::{speculative::MAX_TOKENS, support::Outputs};
 
@@ -91,7 +91,7 @@ impl Process<'_> {
             Budget::Token(budget) => budget,
             Budget::Sequence { total, share } => (total - spent) * share,
         };
-        let optimum = optimum(&Pair::new(&draft, &target).unwrap(), allowed).unwrap();
+        let optimum = optimum(&Pair::new(&draft, &target).unwrap(), &KullbackLeibler, allowed).unwrap();
         let spent = spent + optimum.divergence();
         for (index, (p, q)) in draft.iter().zip(&target).enumerate() {
             let accepted = probability * if *p > 0.0 { p * optimum.accepts(*p, *q) } else { 0.0 };

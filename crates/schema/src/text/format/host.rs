@@ -10,7 +10,7 @@
 //! 4.2.3.1, reserves these labels, and the validity of an A-label (`xn--`) depends on Punycode and on tables of
 //! Unicode. Older drafts refer to RFC 1034 alone.
 
-use unskew_automata::{Dfa, DfaBuilder, Limits, RegexError};
+use unskew_automata::{Dfa, Limits, RegexError, dfa::DfaBuilder};
 
 /// Characters in a block, including the dot after a label.
 const BLOCK: u32 = 32;

@@ -12,7 +12,7 @@
 //!   Arabic-Indic digits (A.8) and the non-joiner between letters that would join (A.1). In a name with such
 //!   labels, every ASCII label begins with a letter.
 
-use unskew_automata::{Dfa, DfaAlgebra, RegexError};
+use unskew_automata::{Dfa, RegexError, dfa::DfaAlgebra};
 
 /// The largest number of characters of a label with characters beyond ASCII. Punycode takes at most seven digits
 /// for each, so the A-label has at most 4 + 8 * 7 characters and a hyphen, and four such labels with their dots

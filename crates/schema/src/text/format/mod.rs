@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
-use unskew_automata::{Dfa, DfaAlgebra, Limits, RegexError};
+use unskew_automata::{Dfa, Limits, RegexError, dfa::DfaAlgebra};
 
 use crate::{SchemaLimits, draft::Draft};
 

@@ -3,7 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use unskew_automata::{
-    CanonicalConstraint, CanonicalError, CanonicalState, Limits,
+    CanonicalConstraint, CanonicalError, Limits,
+    canonical::CanonicalState,
     published::{PublishedError, VegasConstraint},
 };
 use unskew_core::{Constraint, TokenMask};
