@@ -1,7 +1,7 @@
 //! The common ground of constrained decoding: token ids, vocabularies, token masks, and the traits of a constraint, a
 //! language model and a sampler, with their contracts as a test kit.
 //!
-//! # Should I be using this crate?
+//! # Should you use this crate?
 //!
 //! To *write* an engine, a model runner or a sampler that works with the others: yes, it is made for that, and it
 //! changes rarely. To *use* one, start from the `unskew` crate, which re-exports all of them and shows how they fit

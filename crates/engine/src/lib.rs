@@ -10,6 +10,11 @@
 //! There is no sampler here, no model and no tensor: rows are `&mut [u32]` of the caller, in the layout that engines
 //! and their kernels share.
 //!
+//! # Should you use this crate?
+//!
+//! To put constraints into an inference engine that has its own sampler: yes. To draw outputs from a model, take
+//! the `unskew` crate; for one kind of constraint alone, `unskew-automata`, `unskew-grammars` or `unskew-sets`.
+//!
 //! # Where each thing lives
 //!
 //! | module | its subject |

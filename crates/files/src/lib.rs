@@ -1,5 +1,10 @@
 //! Files that are replaced whole or not at all: all that this workspace writes goes through here.
 //!
+//! # Should you use this crate?
+//!
+//! Where a file must be whole after any crash, and several processes write in one folder: yes. For a temporary
+//! file alone take `tempfile`, which this crate uses.
+//!
 //! A file is written under a temporary name in the folder of its target ([`NewFile`]). [`NewFile::commit`] brings it
 //! to the disk, renames it, and brings the folder to the disk. So a process that is killed at any point, or a machine
 //! that loses power, leaves the old file or the new one.

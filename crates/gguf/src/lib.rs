@@ -1,5 +1,10 @@
 //! GGUF files: what stands in front of the weights, read in safe code and checked.
 //!
+//! # Should you use this crate?
+//!
+//! To look into a GGUF file that may be hostile: yes. To run its model take `unskew-runner`, and for its
+//! tokenizer `unskew-vocab`.
+//!
 //! The metadata say which model it is and hold its tokenizer; the table of tensors says where the weights lie. The
 //! weights are not read. `unskew-vocab` makes a tokenizer of such a header, and `unskew-runner` a model. The two depend
 //! on nothing of each other, so the header has a crate of its own. Every count and length of the file is compared with

@@ -9,6 +9,23 @@
 //!
 //! over any [`Constraint`](unskew_core::Constraint) and any [`LanguageModel`](unskew_core::LanguageModel).
 //!
+//! # Should you use this crate?
+//!
+//! To draw valid outputs with the probabilities that the model gives them, or with weights that correct them:
+//! yes. If only the form counts and speed decides, masks alone do: `unskew-engine` in an inference engine, or
+//! [`Masked`] here. The `unskew` crate has these samplers with models and constraints around them.
+//!
+//! ```text
+//! Task: model, constraint --session/--> what the rollouts of a task share: prefixes (tree/), rows of the model (row/, warped/)
+//!     |                                      |
+//!     |                   rollout/ one generation;  speculative/ drafts for it;  values/ how likely a prefix ends well
+//!     v                                      |
+//! policy/ which rollout comes next --scheduler/--> draws under way, in batches --drawing/--> Sampling: one draw, or many
+//!                                            |
+//!        machine/ the same without a model: a caller feeds rows;  walks/ outputs that a serving engine writes
+//! ```
+//!
+//!
 //! A sampler is a policy over a task, or other rules: [`Sampling::new(task, Exact::cars(1_000))`](Sampling).
 //!
 //! | policy | distribution of one output | cost of one output |

@@ -1,5 +1,11 @@
 //! JSON Schema as exact grammars.
 //!
+//! # Should you use this crate?
+//!
+//! To make a grammar of a JSON Schema, or to learn which of its keywords are enforced and how: yes. For masks,
+//! give the grammar to `unskew-grammars`; `unskew-engine` does both and keeps what it compiled. To validate
+//! values that exist, take a validator such as `jsonschema`.
+//!
 //! ```text
 //! text --document/--> schemas and references --normalize/--> shapes --emit/--> Grammar
 //!                                                              |

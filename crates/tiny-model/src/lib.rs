@@ -1,5 +1,9 @@
 //! The embedded language models of unskew: weights, tokenizer, configurations and model card, and nothing else.
 //!
+//! # Should you use this crate?
+//!
+//! To try constrained decoding without a download, and in tests: yes. For outputs that anybody should read: no.
+//!
 //! Two small transformers of the Llama family with one tokenizer, trained by `cargo xtask train` on a synthetic corpus:
 //! [`TINY`] writes plausible records, short English sentences, logs and sums; [`DRAFT`] is a quarter of its size and
 //! proposes tokens to it. They are made to show and to test constrained decoding where no other model is at hand, and

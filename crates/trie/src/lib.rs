@@ -1,6 +1,6 @@
 //! The tokens of a vocabulary as a trie, and masks filled by running a byte automaton over all of them at once.
 //!
-//! # Should I be using this crate?
+//! # Should you use this crate?
 //!
 //! To write an engine of constrained decoding whose constraints are automata over bytes: yes. To use one that exists,
 //! start from `unskew-automata` (regexes), `unskew-grammars` (context-free grammars) or the `unskew` crate.

@@ -5,6 +5,15 @@
 //! spread over five parts of the file. This crate reads the parts together, and refuses a file that leaves the bytes
 //! of a token to a guess.
 //!
+//! # Should you use this crate?
+//!
+//! To know the bytes of every token of a `tokenizer.json`, a `tokenizer.model` or a GGUF file, exactly or not at
+//! all: yes. To encode and decode texts and nothing else, take `tokenizers`, which this crate uses. To constrain
+//! a model, start from the `unskew` crate, which loads a tokenizer for you.
+//!
+//! # Contents
+//!
+//!
 //! A [`Tokenizer`] gives:
 //!
 //! - [`vocabulary`](Tokenizer::vocabulary): an [`unskew_core::Vocabulary`], the bytes of text tokens, the names of
