@@ -60,7 +60,7 @@ use crate::{Dfa, StateId};
 /// # Example
 ///
 /// ```
-/// use unskew_automata::InitialTokens;
+/// use unskew_automata::published::InitialTokens;
 /// use unskew_core::{TokenId, Vocabulary};
 ///
 /// let mut builder = Vocabulary::builder();
