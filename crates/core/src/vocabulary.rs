@@ -16,7 +16,7 @@ use std::fmt;
 use bitvec::{order::Lsb0, slice::BitSlice, vec::BitVec};
 use twox_hash::XxHash3_64;
 
-use crate::{MaskRef, TokenId};
+use crate::{MaskRef, TokenId, TokenMask};
 
 /// The kind of thing that a token id stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -116,6 +116,15 @@ impl Vocabulary {
     /// Whether `id` ends a sequence.
     pub fn is_end_of_sequence(&self, id: TokenId) -> bool {
         self.end_of_sequence.binary_search(&id).is_ok()
+    }
+
+    /// The tokens that a mask may hold: those of a text, and control tokens that end no sequence. O(n) for n ids.
+    pub fn mask_tokens(&self) -> TokenMask {
+        let texts = self.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(id, _)| id);
+        let controls = self.control_tokens().map(|(id, _)| id).filter(|id| !self.is_end_of_sequence(*id));
+        let mut tokens = TokenMask::new(self.len());
+        texts.chain(controls).for_each(|id| tokens.as_mut().insert(id));
+        tokens
     }
 
     /// Every text token with its bytes, by id.

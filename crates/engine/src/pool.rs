@@ -209,7 +209,7 @@ pub(crate) struct Pool {
     slots: Box<[Pooled]>,
     /// The reader of the parts of outputs, where the constraint has one.
     pub(crate) captures: Option<Arc<Captures>>,
-    /// What a user should know of the constraint.
+    /// Notes for the user of the constraint.
     pub(crate) notes: Vec<String>,
     /// The memory of the constraint when it was counted last.
     bytes: AtomicUsize,

@@ -1,7 +1,6 @@
-//! What becomes of a construct of a grammar or schema.
+//! The fate of a construct of a grammar, or of a keyword of a schema.
 //!
-//! Whoever makes a grammar of something reports in these words: notations of their constructs, schemas of their
-//! keywords.
+//! Notations and schemas report it in the same words.
 
 use std::fmt;
 

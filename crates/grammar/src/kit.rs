@@ -1,4 +1,5 @@
-//! What the crates share that read, write and compile grammars. It is no part of the API, and changes with any release.
+//! Items that the crates of notations and of the engine share with this one. They are no part of the API, and change
+//! with any release.
 //!
 //! A method of a public type that only these crates call is `#[doc(hidden)]` where it is defined.
 

@@ -18,9 +18,9 @@ use crate::{
 /// A side of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// What comes before.
+    /// The bytes before the part.
     Before,
-    /// What comes after.
+    /// The bytes after the part.
     After,
 }
 

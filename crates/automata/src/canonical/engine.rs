@@ -17,7 +17,6 @@ use super::{
         sequence::Viability,
     },
 };
-use crate::StateId;
 
 /// The canonical sequences of the texts of a [`LazyDfa`].
 ///
@@ -42,12 +41,6 @@ impl CanonicalEngine {
         Self { lazy: LazyProduct::new(context, bytes), index: Arc::clone(index), is_ascii }
     }
 
-    /// Whether searches are among single tokens, because there are texts for which the encoder writes none. A language
-    /// without limit on its states may have no end of them.
-    pub fn is_by_tokens(&self) -> bool {
-        !self.lazy.is_regular()
-    }
-
     pub(crate) fn context<'a, L: LazyDfa>(&'a self, language: &'a L) -> Context<'a, L> {
         Context { language, form: texts_of(&self.index, self.is_ascii), index: &self.index }
     }
@@ -61,10 +54,13 @@ impl CanonicalEngine {
         self.context(language).start()
     }
 
-    /// Whether there is any sequence.
+    /// Whether there is any sequence; false also if a search would visit more positions than
+    /// [`LazyDfa::most_positions`].
     pub fn has_any<L: LazyDfa>(&self, language: &L, memo: &mut CanonicalMemo) -> bool {
         let start = self.context(language).automata().start();
-        self.query(language, memo).is_live_start(start)
+        let has_any = self.query(language, memo).is_live_start(start);
+        memo.take_beyond();
+        has_any
     }
 
     /// Whether the sequence may end in `state`.
@@ -76,8 +72,8 @@ impl CanonicalEngine {
     ///
     /// # Errors
     ///
-    /// [`Rejected`] if no sequence goes on with `token`, or if a search would visit more positions than
-    /// [`LazyDfa::most_positions`]. `state` is unchanged then.
+    /// [`Rejected`] if no sequence goes on with `token`; with that name as the limit, and an empty memo, if a search
+    /// would visit more positions than [`LazyDfa::most_positions`]. `state` is unchanged then.
     pub fn advance<L: LazyDfa>(
         &self,
         language: &L,
@@ -85,8 +81,15 @@ impl CanonicalEngine {
         state: &mut CanonicalState,
         token: TokenId,
     ) -> Result<(), Rejected> {
-        let context = self.context(language);
-        context.advance(&mut self.query(language, memo), state, token)
+        let mut next = state.clone();
+        let read = self.context(language).advance(&mut self.query(language, memo), &mut next, token);
+        // What a search that was given up has answered may be wrong, also where the token is read.
+        if memo.take_beyond() {
+            return Err(Rejected::beyond(token, "LazyDfa::most_positions"));
+        }
+        read?;
+        *state = next;
+        Ok(())
     }
 
     /// Sets `mask` to the tokens that may follow. Answers whether no search would visit more positions than
@@ -100,15 +103,5 @@ impl CanonicalEngine {
     ) -> bool {
         self.context(language).fill_mask(&mut self.query(language, memo), state, mask);
         !memo.take_beyond()
-    }
-}
-
-impl CanonicalState {
-    /// The same state where the state of the text has another number.
-    #[must_use]
-    pub fn renumbered(&self, state: StateId) -> Self {
-        let mut renumbered = self.clone();
-        renumbered.0.iter_mut().for_each(|at| at.position.regex = state);
-        renumbered
     }
 }

@@ -430,6 +430,60 @@ fn sequences_of_brackets_are_those_of_the_encoder() {
     }
 }
 
+/// A search that visits too many positions is said, and leaves no answer behind.
+#[test]
+fn a_search_that_is_given_up_is_a_limit() {
+    /// Brackets that end a thousand deep, of which no state is known to be safe.
+    struct Far(Brackets);
+    impl LazyDfa for Far {
+        fn start(&self) -> StateId {
+            self.0.start()
+        }
+        fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
+            self.0.step(state, byte)
+        }
+        fn is_accepting(&self, state: StateId) -> bool {
+            state.index() == 1_000
+        }
+        fn class(&self, byte: u8) -> u8 {
+            self.0.class(byte)
+        }
+        fn bytes(&self) -> ByteSet {
+            self.0.bytes()
+        }
+        fn read(&self, state: StateId) -> ByteSet {
+            self.0.read(state)
+        }
+        fn live(&self, _: StateId) -> ByteSet {
+            ByteSet::default()
+        }
+        fn safety(&self, _: StateId) -> Safety {
+            Safety::Unknown
+        }
+        fn distance(&self, _: StateId) -> u32 {
+            0
+        }
+        fn places(&self, _: StateId) -> u8 {
+            1
+        }
+        fn most_positions(&self) -> usize {
+            10
+        }
+    }
+    let language = Far(Brackets::new());
+    let toy = Toy::new(&mut Random::new(1), "abc", None);
+    let engine = CanonicalEngine::new(&language, &toy.index, 1 << 20);
+    let (mut memo, mut state) = (CanonicalMemo::default(), engine.start(&language));
+    let before = state.clone();
+    let [a] = toy.merged("a")[..] else { panic!("one letter is one token") };
+    let error = engine.advance(&language, &mut memo, &mut state, a).unwrap_err();
+    assert_eq!(error.limit, Some("LazyDfa::most_positions"));
+    assert_eq!(state, before);
+    assert_eq!(memo.bytes(), CanonicalMemo::default().bytes());
+    let mut mask = TokenMask::new(toy.vocabulary.len());
+    assert!(!engine.fill_mask(&language, &mut memo, &state, mask.as_mut()));
+}
+
 #[test]
 fn texts_that_are_no_utf8_are_left_out() {
     let toy = Toy::new(&mut Random::new(1), "ab", None);

@@ -17,7 +17,7 @@ use crate::{
     spec::{Language, Numbers, RegistrySource, Resolved, Source},
 };
 
-/// What one call asks for.
+/// The parameters of one call.
 pub(crate) struct Work<'a> {
     pub(crate) resolved: &'a Resolved<'a>,
     /// The text that outputs begin with.

@@ -202,7 +202,7 @@ impl Lowering<'_> {
         }
         match others {
             true => {
-                set = self.sets.written.get_or_insert_with(|| written(vocabulary)).clone();
+                set = self.sets.written.get_or_insert_with(|| vocabulary.mask_tokens()).clone();
                 key.1.iter().for_each(|token| set.as_mut().remove(*token));
             }
             false => key.1.iter().for_each(|token| set.as_mut().insert(*token)),
@@ -289,14 +289,4 @@ fn by_name(vocabulary: &Vocabulary) -> HashMap<Vec<u8>, Named> {
         }
     }
     named
-}
-
-/// The tokens that a mask may hold.
-fn written(vocabulary: &Vocabulary) -> TokenMask {
-    let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(id, _)| id);
-    let controls = vocabulary.control_tokens().map(|(id, _)| id);
-    let mut written = TokenMask::new(vocabulary.len());
-    let all = texts.chain(controls.filter(|id| !vocabulary.is_end_of_sequence(*id)));
-    all.for_each(|id| written.as_mut().insert(id));
-    written
 }

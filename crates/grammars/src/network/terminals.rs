@@ -19,7 +19,7 @@ use unskew_grammar::{
 };
 use unskew_trie::{ByteSet, TokenTrie};
 
-use super::token_sets::{Resolved, resolve, written_tokens};
+use super::token_sets::{Resolved, resolve};
 use crate::ids::{COUNTS, Id, Table, id};
 
 id! {
@@ -180,7 +180,7 @@ impl Terminals {
                         let (tokens, vocabulary) = (tokens.len(), vocabulary.len());
                         return Err(GrammarError::OtherVocabulary { tokens, vocabulary });
                     }
-                    let written = written.get_or_insert_with(|| written_tokens(vocabulary));
+                    let written = written.get_or_insert_with(|| vocabulary.mask_tokens());
                     let mut tokens = TokenMask::clone(tokens);
                     tokens.as_mut().intersect(TokenMask::as_ref(written));
                     if tokens.none() {

@@ -41,20 +41,10 @@ pub(crate) fn resolve(set: &TokenSet, name: &str, vocabulary: &Vocabulary) -> Re
             return Ok(Resolved::End);
         }
     }
-    let mut tokens = written_tokens(vocabulary);
+    let mut tokens = vocabulary.mask_tokens();
     match set.complement {
         true => listed.ids().for_each(|id| tokens.as_mut().remove(id)),
         false => tokens.as_mut().intersect(listed.as_ref()),
     }
     if tokens.none() { Err(unknown(name)) } else { Ok(Resolved::Tokens(tokens)) }
-}
-
-/// The tokens that a mask may hold.
-pub(crate) fn written_tokens(vocabulary: &Vocabulary) -> TokenMask {
-    let texts = vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()).map(|(id, _)| id);
-    let controls = vocabulary.control_tokens().map(|(id, _)| id);
-    let mut written = TokenMask::new(vocabulary.len());
-    let all = texts.chain(controls.filter(|id| !vocabulary.is_end_of_sequence(*id)));
-    all.for_each(|id| written.as_mut().insert(id));
-    written
 }

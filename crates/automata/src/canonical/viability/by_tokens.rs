@@ -27,6 +27,10 @@ impl<L: LazyDfa> Query<'_, L> {
         let mut seen: Set<Configuration> = Set::from_iter([from]);
         let mut open: Vec<usize> = vec![0];
         while let Some(mut on) = open.pop() {
+            if met.len() > self.automata.language.most_positions() {
+                self.memo.is_beyond = true;
+                return false;
+            }
             let found = self.any_step(met[on].0, |query, after| {
                 let known = query.known_end(after);
                 if known.is_none() && seen.insert(after) {

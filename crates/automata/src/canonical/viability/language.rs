@@ -1,8 +1,8 @@
 //! The texts of a constraint as the canonical engine reads them: an automaton whose states are made when they are
 //! asked for, and all lead to an accepted text.
 //!
-//! A DFA is one ([`DfaLanguage`]), and a parser is another: its states are sets of hypotheses with a number. What a DFA
-//! knows as a whole (its states, and how far each is from acceptance) is asked here for one state at a time.
+//! A DFA is one ([`DfaLanguage`]). The engine asks for one state at a time: its steps, its end, and whether ordinary
+//! text leads from it to acceptance.
 
 use unskew_trie::ByteSet;
 

@@ -142,10 +142,6 @@ impl LazyProduct {
         Ok(())
     }
 
-    pub(crate) fn is_regular(&self) -> bool {
-        self.is_regular
-    }
-
     pub(crate) fn query<'a, L: LazyDfa>(
         &'a self,
         context: Context<'a, L>,
