@@ -94,6 +94,8 @@ mod tuning;
 mod unique;
 
 pub use captures::{Capture, CaptureError, Captures};
+#[cfg(feature = "canonical")]
+pub use constraint::canonical::{CanonicalGrammar, CanonicalGrammarScratch, CanonicalGrammarState};
 pub use constraint::{GrammarConstraint, GrammarScratch, GrammarState};
 pub use network::written::LeftOut;
 pub use speculation::{CountConfig, CountFileError, CountModel};

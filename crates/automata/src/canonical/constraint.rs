@@ -11,13 +11,11 @@
 
 use std::{fmt, sync::Arc};
 
-use unskew_core::{Constraint, Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key};
+use unskew_core::{Constraint, MaskMut, MaskRef, Rejected, TokenId, TokenMask, hashed_key};
 
 use super::{
-    CanonicalError, CanonicalState,
-    engine::CanonicalEngine,
-    index::CanonicalIndex,
-    viability::{language::DfaLanguage, lazy_product::OVERHEAD, memo::Memo},
+    CanonicalError, CanonicalScratch, CanonicalState, engine::CanonicalEngine, index::CanonicalIndex,
+    viability::language::DfaLanguage,
 };
 use crate::{Dfa, Limits, Pattern};
 
@@ -64,42 +62,9 @@ pub struct CanonicalConstraint {
     language: DfaLanguage,
     engine: CanonicalEngine,
     /// The initial content of each scratch: the mask of the start, which every output needs, and the facts found
-    /// while it was computed.
+    /// while it was computed. The masks of a scratch take up to [`Limits::mask_cache_bytes`], the rest about
+    /// [`Limits::lazy_bytes`]. When one of the two limits is reached, the older half of that cache is dropped.
     initial: CanonicalScratch,
-}
-
-/// Cache of one thread: masks by state, and the liveness of positions that was found on the way. The masks take up
-/// to [`Limits::mask_cache_bytes`], the rest about [`Limits::lazy_bytes`]. When one of the two limits is reached,
-/// the older half of that cache is dropped.
-#[derive(Clone)]
-pub struct CanonicalScratch {
-    masks: Generations<CanonicalState, CachedMask>,
-    memo: Memo,
-}
-
-/// A scratch with the default limits.
-impl Default for CanonicalScratch {
-    fn default() -> Self {
-        Self::new(&Limits::default())
-    }
-}
-
-#[derive(Clone, Debug)]
-struct CachedMask {
-    words: Box<[u32]>,
-    /// The token, if the mask has exactly one.
-    only: Option<TokenId>,
-}
-
-impl CanonicalScratch {
-    fn new(limits: &Limits) -> Self {
-        Self { masks: Generations::new(limits.mask_cache_bytes), memo: Memo::default() }
-    }
-
-    /// The memory of the masks and of the cached liveness, in bytes: at most about the sum of the two limits.
-    pub fn memory_usage(&self) -> usize {
-        self.memo.bytes() + self.masks.bytes()
-    }
 }
 
 impl CanonicalConstraint {
@@ -156,11 +121,11 @@ impl CanonicalConstraint {
         let language = DfaLanguage::new(dfa, index, limits)?;
         let engine = CanonicalEngine::new(&language, index, limits.lazy_bytes);
         engine.lazy.check(language.context(index), limits)?;
-        let mut initial = CanonicalScratch::new(limits);
-        if !engine.has_any(&language, &mut initial.memo) {
+        let mut initial = CanonicalScratch::new(limits.mask_cache_bytes);
+        if engine.check_any(&language, &mut initial.memo).is_err() {
             return Err(CanonicalError::NothingCanonical { reason: language.context(index).why_nothing() });
         }
-        let mut constraint = Self { language, engine, initial: CanonicalScratch::new(limits) };
+        let mut constraint = Self { language, engine, initial: initial.clone() };
         let mut mask = TokenMask::new(constraint.vocab_len());
         constraint.fill_mask(&mut initial, &constraint.start(), mask.as_mut());
         constraint.initial = initial;
@@ -216,18 +181,8 @@ impl Constraint for CanonicalConstraint {
 
     /// O(v) for v ids if the mask is in `scratch`. Otherwise one walk through the trie for a position that no mask
     /// was asked for before, and one step for each token that the last token forbids.
-    fn fill_mask(&self, scratch: &mut CanonicalScratch, state: &CanonicalState, mut mask: MaskMut<'_>) {
-        if let Some(kept) = scratch.masks.get(state) {
-            mask.copy_from(MaskRef::new(&kept.words, self.vocab_len()));
-            return;
-        }
-        self.engine.fill_mask(&self.language, &mut scratch.memo, state, mask.reborrow());
-        let mut ids = mask.as_ref().into_ids();
-        let only = ids.next().filter(|_| ids.next().is_none());
-        drop(ids);
-        let words: Box<[u32]> = mask.as_ref().words().into();
-        let bytes = OVERHEAD + size_of_val(&words[..]);
-        scratch.masks.insert(state.clone(), CachedMask { words, only }, bytes);
+    fn fill_mask(&self, scratch: &mut CanonicalScratch, state: &CanonicalState, mask: MaskMut<'_>) {
+        self.engine.fill_cached(&self.language, scratch, state, mask);
     }
 
     fn ready_mask<'a>(
@@ -235,8 +190,7 @@ impl Constraint for CanonicalConstraint {
         scratch: &'a CanonicalScratch,
         state: &CanonicalState,
     ) -> Option<MaskRef<'a>> {
-        let kept = scratch.masks.peek(state)?;
-        Some(MaskRef::new(&kept.words, self.vocab_len()))
+        scratch.ready_mask(state, self.vocab_len())
     }
 
     /// Reads the token's bytes; no mask is computed.
@@ -253,13 +207,7 @@ impl Constraint for CanonicalConstraint {
         if self.is_accepting(state) {
             return None;
         }
-        if let Some(kept) = scratch.masks.get(state) {
-            return kept.only;
-        }
-        let mut mask = TokenMask::new(self.vocab_len());
-        self.fill_mask(scratch, state, mask.as_mut());
-        let mut ids = mask.ids();
-        ids.next().filter(|_| ids.next().is_none())
+        self.engine.only(&self.language, scratch, state)
     }
 }
 
@@ -269,11 +217,5 @@ impl fmt::Debug for CanonicalConstraint {
             .field("states", &self.states())
             .field("vocabulary", &self.engine.index.vocabulary)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for CanonicalScratch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CanonicalScratch").field("masks", &self.masks.len()).finish_non_exhaustive()
     }
 }

@@ -2,17 +2,17 @@
 //! ([`CanonicalConstraint`](super::CanonicalConstraint)), or the states of a parser, which are made when they are asked
 //! for.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use unskew_core::{MaskMut, Rejected, TokenId};
+use unskew_core::{Generations, MaskMut, MaskRef, Rejected, TokenId, TokenMask};
 
 use super::{
-    CanonicalState,
+    CanonicalError, CanonicalState, NothingCanonical,
     index::CanonicalIndex,
     viability::{
         context::{Context, texts_of},
         language::LazyDfa,
-        lazy_product::{LazyProduct, Query},
+        lazy_product::{LazyProduct, OVERHEAD, Query},
         memo::Memo,
         sequence::Viability,
     },
@@ -33,7 +33,55 @@ pub struct CanonicalEngine {
 /// The answers that were found for one automaton. It is to be dropped when the automaton numbers its states anew.
 pub type CanonicalMemo = Memo;
 
+/// Cache of one thread: masks by state, and the answers that were found on the way.
+#[derive(Clone)]
+pub struct CanonicalScratch {
+    masks: Generations<CanonicalState, CachedMask>,
+    /// The answers.
+    pub memo: CanonicalMemo,
+}
+
+#[derive(Clone, Debug)]
+struct CachedMask {
+    words: Box<[u32]>,
+    /// The token, if the mask has exactly one.
+    only: Option<TokenId>,
+}
+
+impl CanonicalScratch {
+    /// An empty scratch, whose masks take at most `bytes`.
+    pub fn new(bytes: usize) -> Self {
+        Self { masks: Generations::new(bytes), memo: Memo::default() }
+    }
+
+    /// The memory of the masks and of the cached answers, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.memo.bytes() + self.masks.bytes()
+    }
+
+    /// The mask of `state` over `len` ids, if it is here.
+    pub fn ready_mask(&self, state: &CanonicalState, len: usize) -> Option<MaskRef<'_>> {
+        Some(MaskRef::new(&self.masks.peek(state)?.words, len))
+    }
+}
+
+impl fmt::Debug for CanonicalScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CanonicalScratch").field("masks", &self.masks.len()).finish_non_exhaustive()
+    }
+}
+
 impl CanonicalEngine {
+    /// The index that the engine was made from.
+    pub fn index(&self) -> &Arc<CanonicalIndex> {
+        &self.index
+    }
+
+    /// The memory in bytes, without the index.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.lazy.memory_usage()
+    }
+
     /// The engine for `language`, whose memos have at most `bytes`.
     pub fn new<L: LazyDfa>(language: &L, index: &Arc<CanonicalIndex>, bytes: usize) -> Self {
         let is_ascii = language.bytes().iter().all(|byte| byte.is_ascii());
@@ -54,13 +102,18 @@ impl CanonicalEngine {
         self.context(language).start()
     }
 
-    /// Whether there is any sequence; false also if a search would visit more positions than
-    /// [`LazyDfa::most_positions`].
-    pub fn has_any<L: LazyDfa>(&self, language: &L, memo: &mut CanonicalMemo) -> bool {
+    /// Checks that there is a sequence, or that a search would visit more positions than [`LazyDfa::most_positions`].
+    ///
+    /// # Errors
+    ///
+    /// [`CanonicalError::NothingCanonical`].
+    pub fn check_any<L: LazyDfa>(&self, language: &L, memo: &mut CanonicalMemo) -> Result<(), CanonicalError> {
         let start = self.context(language).automata().start();
         let has_any = self.query(language, memo).is_live_start(start);
-        memo.take_beyond();
-        has_any
+        match memo.take_beyond() || has_any {
+            true => Ok(()),
+            false => Err(CanonicalError::NothingCanonical { reason: NothingCanonical::Rewritten }),
+        }
     }
 
     /// Whether the sequence may end in `state`.
@@ -103,5 +156,44 @@ impl CanonicalEngine {
     ) -> bool {
         self.context(language).fill_mask(&mut self.query(language, memo), state, mask);
         !memo.take_beyond()
+    }
+
+    /// As [`fill_mask`](Self::fill_mask), where `scratch` keeps the mask.
+    pub fn fill_cached<L: LazyDfa>(
+        &self,
+        language: &L,
+        scratch: &mut CanonicalScratch,
+        state: &CanonicalState,
+        mut mask: MaskMut<'_>,
+    ) -> bool {
+        if let Some(kept) = scratch.masks.get(state) {
+            mask.copy_from(MaskRef::new(&kept.words, mask.len()));
+            return true;
+        }
+        if !self.fill_mask(language, &mut scratch.memo, state, mask.reborrow()) {
+            return false;
+        }
+        let mut ids = mask.as_ref().into_ids();
+        let only = ids.next().filter(|_| ids.next().is_none());
+        drop(ids);
+        let words: Box<[u32]> = mask.as_ref().words().into();
+        let bytes = OVERHEAD + size_of_val(&words[..]);
+        scratch.masks.insert(state.clone(), CachedMask { words, only }, bytes);
+        true
+    }
+
+    /// The only token that may follow in a state that does not accept.
+    pub fn only<L: LazyDfa>(
+        &self,
+        language: &L,
+        scratch: &mut CanonicalScratch,
+        state: &CanonicalState,
+    ) -> Option<TokenId> {
+        if let Some(kept) = scratch.masks.get(state) {
+            return kept.only;
+        }
+        let mut mask = TokenMask::new(self.index.vocabulary.len());
+        self.fill_cached(language, scratch, state, mask.as_mut());
+        scratch.masks.get(state)?.only
     }
 }

@@ -117,6 +117,26 @@ pub enum CanonicalError {
         /// The limit.
         limit: usize,
     },
+    /// A terminal of a grammar has texts that are not whole characters of UTF-8.
+    #[error(
+        "a terminal of the grammar has texts that are not whole characters of UTF-8, and the tokenizer's own sequences \
+         are known for whole characters alone: write the terminal as characters, or leave out the demand for canonical \
+         sequences"
+    )]
+    NotUtf8,
+    /// A grammar names a control token by its id, and the text that the tokenizer reads after it is not known.
+    #[error(
+        "the grammar names the token {token} ({name:?}), and the tokenizer's own sequences beside it cannot be enforced: \
+         it strips white space, is found only as a whole word, or another added token begins with its name; leave it out \
+         of the grammar, or leave out the demand for canonical sequences"
+    )]
+    #[non_exhaustive]
+    ControlToken {
+        /// The token.
+        token: TokenId,
+        /// Its name.
+        name: String,
+    },
     /// No text that the constraint accepts has a canonical token sequence.
     #[error(
         "no output is both accepted and the tokenizer's own: {}", reason.explanation()

@@ -14,6 +14,7 @@
 //! | `viability` | the positions of a constraint, and the tokens that lead to live positions |
 //! | `token_set` | sets of tokens as words of a mask |
 //! | `tuning` | the numbers that change times and no masks |
+//! | `part` | facts about regular parts of texts, which constraints share |
 //! | `engine` | masks and states of any exact automaton: [`CanonicalEngine`] |
 //! | `constraint` | those of a DFA: [`CanonicalConstraint`] |
 //!
@@ -23,6 +24,7 @@
 mod constraint;
 mod engine;
 mod error;
+mod part;
 pub(crate) mod index;
 pub(crate) mod merges;
 #[cfg(test)]
@@ -33,13 +35,18 @@ pub(crate) mod tokenizer;
 mod tuning;
 pub(crate) mod viability;
 
-pub use constraint::{CanonicalConstraint, CanonicalScratch};
-pub use engine::{CanonicalEngine, CanonicalMemo};
+pub use constraint::CanonicalConstraint;
+pub use engine::{CanonicalEngine, CanonicalMemo, CanonicalScratch};
 pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use index::split_liveness::Safety;
 pub use merges::derivation::MergeOrder;
+pub use part::{TextPart, utf8_state};
 pub use tokenizer::TokenizerAutomaton;
-pub use viability::{language::LazyDfa, sequence::CanonicalState};
+pub use viability::{
+    language::LazyDfa,
+    lookahead::{PartTokens, TokensByLookahead},
+    sequence::CanonicalState,
+};
 
 pub use crate::split::{SplitError, SplitLimits};

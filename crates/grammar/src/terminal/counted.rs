@@ -158,6 +158,24 @@ impl Units {
         (count + fewest, is_last)
     }
 
+    /// The units that end in `text`, read from `at` on, all of it; and the fewest to an end after it.
+    #[doc(hidden)]
+    pub fn ended(&self, at: StateId, text: &[u8]) -> (u32, u32) {
+        let (mut count, mut state) = (0, at);
+        for byte in text {
+            let Some(next) = self.dfa.step(state, *byte) else { return (count, u32::MAX) };
+            state = next;
+            count += u32::from(self.states[state.index()].ends);
+        }
+        (count, self.states[state.index()].fewest)
+    }
+
+    /// The greatest number of the fewest units to an end, of all states.
+    #[doc(hidden)]
+    pub fn greatest(&self) -> u32 {
+        self.greatest
+    }
+
     /// The bytes that are units and lead back to `at`.
     pub fn single(&self, at: StateId) -> [bool; 256] {
         let ends = self.states[at.index()].ends;
@@ -286,6 +304,20 @@ impl CountedUnits {
     #[inline]
     pub fn at(&self, state: ScanState) -> StateId {
         self.parts(state).1
+    }
+
+    /// Whether a step from one state of the automaton to another is one of those that take the fewest units to an end.
+    #[doc(hidden)]
+    pub fn is_nearest(&self, from: StateId, to: StateId) -> bool {
+        let [from, to] = [from, to].map(|state| self.units.states[state.index()]);
+        from.fewest == u32::from(to.ends) + to.fewest
+    }
+
+    /// Whether the least number of units was read.
+    #[doc(hidden)]
+    #[inline]
+    pub fn has_enough(&self, state: ScanState) -> bool {
+        self.min == 0 || self.parts(state).0 > self.min
     }
 
     /// The bounds on the cost of what follows in `state`. `longest` is a length of tokens; where none as long can pass

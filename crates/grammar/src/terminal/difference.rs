@@ -197,6 +197,13 @@ impl Difference {
         self.base.is_accepting(self.state(state)) && self.node(state).is_none_or(|node| !node.is_left_out)
     }
 
+    /// Whether an excluded text begins with what was read.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_excluding(&self, state: ScanState) -> bool {
+        state.index() >= self.base.len()
+    }
+
     /// The state of the automaton at `state`.
     #[doc(hidden)]
     #[inline]

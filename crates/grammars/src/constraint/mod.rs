@@ -16,8 +16,11 @@
 //! | `scratch` | the tables of a constraint |
 //! | `steps` | from a state to its configurations, and the configuration after a token |
 //! | `masks` | the mask of a configuration |
+//! | `canonical/` | the sequences that the tokenizer itself writes |
 
 mod budgets;
+#[cfg(feature = "canonical")]
+pub(crate) mod canonical;
 mod masks;
 mod scratch;
 mod state;
@@ -338,6 +341,50 @@ impl GrammarConstraint {
         at.tracked.unwrap_or(at.for_mask)
     }
 
+    /// Advances `state`, whose configurations in `scratch` are `at`.
+    fn advance_at(
+        &self,
+        scratch: &mut GrammarScratch,
+        at: ConfigurationPair,
+        state: &mut GrammarState,
+        token: TokenId,
+    ) -> Result<(), Rejected> {
+        let next = self.after_within(scratch, at, token, self.mask_steps)?;
+        let Some(next) = next else { return Err(Rejected::new(token)) };
+        let at = self.pair_of(scratch, next);
+        let (configurations, snapshots) = match &mut scratch.tracking {
+            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
+            None => (&mut scratch.configurations, &mut scratch.snapshots),
+        };
+        match state.recent.with(token) {
+            Some(recent) => state.recent = recent,
+            None => {
+                state.snapshot = snapshots.export(configurations, &self.compiled, next);
+                state.recent = RecentTokens::default();
+            }
+        }
+        state.may_end = configurations.may_end(&self.compiled, next) && !self.grows_beyond(scratch, at);
+        (state.stamp, state.at) = (scratch.stamp, at);
+        Ok(())
+    }
+
+    /// The state that is `configuration` of `scratch`, in the tracking parser if there is one.
+    #[cfg(feature = "canonical")]
+    fn state_of(&self, scratch: &mut GrammarScratch, configuration: Configuration) -> GrammarState {
+        let at = self.pair_of(scratch, configuration);
+        let (configurations, snapshots) = match &mut scratch.tracking {
+            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
+            None => (&mut scratch.configurations, &mut scratch.snapshots),
+        };
+        GrammarState {
+            snapshot: snapshots.export(configurations, &self.compiled, configuration),
+            recent: RecentTokens::default(),
+            may_end: configurations.may_end(&self.compiled, configuration),
+            stamp: scratch.stamp,
+            at,
+        }
+    }
+
     pub(crate) fn context(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Context {
         let ConfigurationPair { for_mask: configuration, .. } = self.at(scratch, state);
         let Configurations { parser, .. } = &scratch.configurations;
@@ -407,23 +454,7 @@ impl Constraint for GrammarConstraint {
         if let Some(limit) = self.beyond(scratch, at) {
             return Err(Rejected::beyond(token, limit));
         }
-        let next = self.after_within(scratch, at, token, self.mask_steps)?;
-        let Some(next) = next else { return Err(Rejected::new(token)) };
-        let at = self.pair_of(scratch, next);
-        let (configurations, snapshots) = match &mut scratch.tracking {
-            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
-            None => (&mut scratch.configurations, &mut scratch.snapshots),
-        };
-        match state.recent.with(token) {
-            Some(recent) => state.recent = recent,
-            None => {
-                state.snapshot = snapshots.export(configurations, &self.compiled, next);
-                state.recent = RecentTokens::default();
-            }
-        }
-        state.may_end = configurations.may_end(&self.compiled, next) && !self.grows_beyond(scratch, at);
-        (state.stamp, state.at) = (scratch.stamp, at);
-        Ok(())
+        self.advance_at(scratch, at, state, token)
     }
 
     fn is_accepting(&self, state: &GrammarState) -> bool {

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The limit on the work of a mask.
-const MASK_STEPS: &str = "GrammarLimits::mask_steps";
+pub(super) const MASK_STEPS: &str = "GrammarLimits::mask_steps";
 
 /// The items and frames of a state from which on it is one that grows with the text. Those of programs have a few
 /// hundred.

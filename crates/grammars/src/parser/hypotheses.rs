@@ -120,7 +120,7 @@ impl Hypothesis {
 
 impl Configurations {
     /// The bytes that a hypothesis may read.
-    pub(super) fn next_bytes(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> ByteSet {
+    pub(crate) fn next_bytes(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> ByteSet {
         let terminals = &compiled.terminals;
         let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let mut bytes = match self.after(compiled, hypothesis) {
@@ -262,7 +262,7 @@ impl Configurations {
     }
 
     /// The parser state after a hypothesis, if its terminal may end here.
-    pub(super) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
+    pub(crate) fn after(&mut self, compiled: &Compiled, hypothesis: Hypothesis) -> Option<ParserState> {
         let Hypothesis { terminal, progress, parser_state } = hypothesis;
         let Some(terminal) = terminal else { return Some(parser_state) };
         let terminals = &compiled.terminals;

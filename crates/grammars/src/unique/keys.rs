@@ -114,7 +114,7 @@ impl KeySets {
     }
 
     /// The keys of a set, the last one first.
-    fn keys(&self, set: KeySet) -> impl Iterator<Item = KeyText> {
+    pub(crate) fn keys(&self, set: KeySet) -> impl Iterator<Item = KeyText> {
         std::iter::successors(self.last(set), |(others, _)| self.last(*others)).map(|(_, key)| key)
     }
 

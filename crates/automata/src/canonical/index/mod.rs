@@ -9,7 +9,7 @@
 //! | `successors` | the tokens that may follow a token |
 //! | `shared_cache` | bounded caches that threads share |
 
-mod shared_cache;
+pub(crate) mod shared_cache;
 pub(crate) mod split_liveness;
 pub(crate) mod split_transitions;
 pub(crate) mod successors;

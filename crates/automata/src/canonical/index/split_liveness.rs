@@ -402,6 +402,93 @@ impl SplitLiveness {
         completes_character
     }
 
+    /// By number of bytes read of `text`, the safety of the text as a part of longer ones. O(n) for n bytes, and the
+    /// free added tokens in it.
+    pub(crate) fn text_safety(&self, text: &[u8], tokenizer: &TokenizerAutomaton) -> Vec<Safety> {
+        let mut safety = vec![Safety::Unknown; text.len() + 1];
+        safety[text.len()] = Safety::Always;
+        // By place: whether the rest can be read after a byte that may be the last but one of an added token, and after
+        // one that may not.
+        let mut from = vec![[false; 2]; text.len() + 1];
+        from[text.len()] = [true; 2];
+        for at in (0..text.len()).rev() {
+            // The next character, if it is ordinary, by its bytes.
+            let (mut place, mut end) = (Some(CharacterState::BETWEEN), at);
+            let mut is_last = false;
+            let mut by_character = false;
+            for byte in &text[at..] {
+                if end > at && self.last.contains(*byte) && self.last_but_one.contains(text[end - 1]) {
+                    break;
+                }
+                is_last |= end == at && self.last.contains(*byte);
+                place = place.and_then(|place| self.characters.step(place, *byte));
+                end += 1;
+                match place {
+                    None => break,
+                    Some(CharacterState::BETWEEN) => {
+                        by_character = from[end][usize::from(!self.last_but_one.contains(*byte))];
+                        break;
+                    }
+                    Some(_) => {}
+                }
+            }
+            let by_added = (0..).zip(&tokenizer.added).any(|(number, added): (usize, _)| {
+                self.free[number]
+                    && text[at..].starts_with(&added.content)
+                    && from[at + added.content.len()][1]
+            });
+            from[at] = [by_added || by_character && !is_last, by_added || by_character];
+            safety[at] = match from[at] {
+                [true, _] => Safety::Always,
+                [false, true] => Safety::WhenCalm,
+                [false, false] => Safety::Unknown,
+            };
+        }
+        safety
+    }
+
+    /// Whether `byte` leads to a state of this safety that is certainly live, after any text.
+    #[inline]
+    pub(crate) fn is_live(&self, byte: u8, after: Safety) -> bool {
+        byte.is_ascii()
+            && !self.last.contains(byte)
+            && match after {
+                Safety::Always => true,
+                Safety::WhenCalm => !self.last_but_one.contains(byte),
+                Safety::Unknown => false,
+            }
+    }
+
+    /// Whether `dfa` has texts of any length of ASCII characters that are ordinary and end no added token.
+    pub(crate) fn is_endless(&self, dfa: &Dfa) -> bool {
+        let bytes: Vec<u8> = (0..0x80u8)
+            .filter(|byte| self.characters.is_character(*byte) && !self.last.contains(*byte))
+            .collect();
+        let safe = self.by_ascii(dfa);
+        // A depth-first search among the states that such characters lead to an end: a cycle gives texts of any length.
+        let mut color = vec![0u8; dfa.len()];
+        let mut open = vec![(dfa.start(), 0)];
+        color[dfa.start().index()] = 1;
+        while let Some((state, at)) = open.last_mut() {
+            let Some(byte) = bytes.get(*at) else {
+                color[state.index()] = 2;
+                open.pop();
+                continue;
+            };
+            *at += 1;
+            let next = dfa.step(*state, *byte).filter(|next| safe[next.index()] == Safety::Always);
+            match next.map(|next| (next, color[next.index()])) {
+                Some((_, 1)) => return true,
+                Some((next, 0)) => {
+                    color[next.index()] = 1;
+                    open.push((next, 0));
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// The state of the ordinary characters after `text`. `None` if `text` has another character.
     pub(crate) fn place(&self, text: &[u8]) -> Option<CharacterState> {
         text.iter().try_fold(CharacterState::BETWEEN, |place, byte| self.characters.step(place, *byte))

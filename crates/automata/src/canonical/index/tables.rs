@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     canonical::{
-        CanonicalError, merges::facts::BigramFacts, tokenizer::automaton::TokenizerAutomaton, tuning::Tuning,
+        CanonicalError, merges::facts::BigramFacts, part::PartCache, tokenizer::automaton::TokenizerAutomaton,
+        tuning::Tuning,
     },
     ids::{SplitState, TokenClass},
 };
@@ -38,7 +39,7 @@ const CHARACTER_MAPS: usize = 16;
 /// [`CanonicalConstraint`](crate::canonical::CanonicalConstraint) over that vocabulary is built from it.
 ///
 /// Constraints share an index through an [`Arc`], from any thread. Sets of tokens that do not depend on a constraint
-/// are cached here when a constraint first needs them. The caches take at most about 100 MB; a full cache drops the
+/// are cached here when a constraint first needs them. The caches take at most about 160 MB; a full cache drops the
 /// sets that were not used lately. A model with other padding needs an index of its own, which may use the same
 /// automaton.
 ///
@@ -96,6 +97,8 @@ pub struct CanonicalIndex {
     successors: SuccessorCache,
     /// By class of a token and splitter state: whether tokens can complete the character in which the token ends.
     completes_character: SharedCache<(TokenClass, SplitState), bool>,
+    /// Parts of texts that constraints share.
+    pub(crate) parts: PartCache,
 }
 
 impl CanonicalIndex {
@@ -138,6 +141,7 @@ impl CanonicalIndex {
             targets: SplitTransitions::new(),
             successors: SuccessorCache::default(),
             completes_character: SharedCache::new(CHARACTER_MAPS, CHARACTER_BYTES),
+            parts: PartCache::default(),
             automaton,
             vocabulary,
             trie,
@@ -214,6 +218,7 @@ impl CanonicalIndex {
             + self.targets.memory_usage()
             + self.successors.memory_usage()
             + self.completes_character.memory_usage()
+            + self.parts.memory_usage()
             + self.properties.get().map_or(0, TokenProperties::memory_usage)
             + size_of::<Self>()
     }

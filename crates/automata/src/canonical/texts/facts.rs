@@ -59,6 +59,18 @@ pub(crate) struct TextFacts {
     pub(crate) sections: Vec<Section>,
     /// The added tokens that are text, in ascending order of ids.
     pub(crate) added: Vec<AddedText>,
+    /// The added tokens that are control tokens, in ascending order of ids, without those after which a text begins as
+    /// the first one does.
+    pub(crate) controls: Vec<(u32, AfterControl)>,
+}
+
+/// The text after a control token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterControl {
+    /// It begins as the section of this index.
+    Section(usize),
+    /// It is not followed: the token strips white space, is a whole word, or begins another added token.
+    Unknown,
 }
 
 /// An added token that is text.
@@ -73,6 +85,14 @@ pub(crate) struct AddedText {
     pub(crate) section: usize,
     /// Whether it takes the white space before it.
     pub(crate) strips: bool,
+}
+
+/// The index of `section`, added if it is new.
+fn section_of(sections: &mut Vec<Section>, section: Section) -> usize {
+    sections.iter().position(|known| *known == section).unwrap_or_else(|| {
+        sections.push(section);
+        sections.len() - 1
+    })
 }
 
 /// Whether a step removes text.
@@ -111,6 +131,7 @@ impl TextFacts {
             absent: Vec::new(),
             sections: Vec::new(),
             added: Vec::new(),
+            controls: Vec::new(),
         };
         let normalized = facts.read_normalizers(normalizers, splits, limits)?;
         check_order(normalizers)?;
@@ -310,6 +331,7 @@ impl TextFacts {
                 if !token.special {
                     return Err(refuse("is matched as a whole word only"));
                 }
+                self.controls.push((token.id.0, AfterControl::Unknown));
                 let text = String::from_utf8(content).ok().filter(|_| !normalized.by_bytes);
                 words.push((token, text.ok_or_else(|| refuse("is matched as a whole word only"))?));
                 continue;
@@ -327,10 +349,7 @@ impl TextFacts {
                 let before = if token.normalized { Prefix::Never } else { normalized.prefix };
                 let section =
                     Section { prefix: before.max(prefix), swallows: white.filter(|_| token.rstrip) };
-                let at = sections.iter().position(|known| *known == section).unwrap_or_else(|| {
-                    sections.push(section);
-                    sections.len() - 1
-                });
+                let at = section_of(&mut sections, section);
                 let strips = token.lstrip && white.is_some();
                 if strips {
                     tells.insert(white == Some(White::All));
@@ -347,6 +366,20 @@ impl TextFacts {
                     section: at,
                     strips,
                 });
+            }
+            if token.special {
+                let begins_another = tokenization
+                    .added
+                    .iter()
+                    .any(|other| other.content != token.content && other.content.starts_with(&token.content));
+                let before = if token.normalized { Prefix::Never } else { normalized.prefix };
+                let section = Section { prefix: before.max(prefix), swallows: None };
+                if token.lstrip || token.rstrip || begins_another {
+                    self.controls.push((token.id.0, AfterControl::Unknown));
+                } else if section.prefix != Prefix::Never {
+                    let at = section_of(&mut sections, section);
+                    self.controls.push((token.id.0, AfterControl::Section(at)));
+                }
             }
             let before = texts.insert((content.clone(), token.normalized), is_text);
             if before.is_some_and(|other_is_text| is_text || other_is_text) {

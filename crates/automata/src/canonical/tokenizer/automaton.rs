@@ -30,13 +30,13 @@ use crate::{
         },
         texts::{
             added::TextDfa,
-            facts::{AddedText, TextFacts},
+            facts::{AddedText, AfterControl, TextFacts},
             rewriting::check_dropped,
             utf8::characters_of,
         },
         token_set::bits,
     },
-    ids::{MergeKey, TextState},
+    ids::{MergeKey, SplitState, TextState},
     split::{Prefix, SplitDfa, SplitOptions},
 };
 
@@ -106,6 +106,8 @@ pub struct TokenizerAutomaton {
     pub(crate) added: Vec<AddedText>,
     /// Indices into `added`, in the order of the contents.
     pub(crate) added_order: Vec<u32>,
+    /// See [`TextFacts::controls`].
+    controls: Vec<(u32, AfterControl)>,
 }
 
 /// Indices into `added`, in the order of the contents.
@@ -200,7 +202,7 @@ impl TokenizerAutomaton {
         let text_of = |token: u32| vocabulary.text(TokenId(token)).unwrap_or_default();
         let writes_space = facts.puts_spaces
             || !facts.forbidden.is_empty()
-            || facts.sections.iter().any(|section| section.prefix != Prefix::Never);
+            || facts.added.iter().any(|added| facts.sections[added.section].prefix != Prefix::Never);
         if writes_space && !symbols.contains_key(&b" "[..]) {
             return Err(CanonicalError::NoBlank);
         }
@@ -306,6 +308,7 @@ impl TokenizerAutomaton {
             form: facts.form,
             added_order: order_of(&facts.added),
             added: facts.added,
+            controls: facts.controls,
         })
     }
 
@@ -347,6 +350,16 @@ impl TokenizerAutomaton {
     /// The index of `token` among the added tokens that are text.
     pub(crate) fn number_of_added(&self, token: u32) -> Option<usize> {
         self.added.binary_search_by_key(&token, |added| added.token).ok()
+    }
+
+    /// The start of the text after `token`, a control token or a token that counts as one; `None` if it is not known.
+    pub(crate) fn after_control(&self, token: u32) -> Option<SplitState> {
+        let known = self.controls.binary_search_by_key(&token, |(other, _)| *other).map(|at| self.controls[at].1);
+        match known {
+            Ok(AfterControl::Unknown) => None,
+            Ok(AfterControl::Section(section)) => self.split.section(section),
+            Err(_) => Some(self.split.start()),
+        }
     }
 
     /// Whether `token` has the role [`Role::Merged`]: a symbol or the result of merges.

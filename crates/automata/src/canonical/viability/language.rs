@@ -4,12 +4,16 @@
 //! A DFA is one ([`DfaLanguage`]). The engine asks for one state at a time: its steps, its end, and whether ordinary
 //! text leads from it to acceptance.
 
+use std::sync::Arc;
+
+use unskew_core::TokenId;
 use unskew_trie::ByteSet;
 
 use super::{
     context::{Context, texts_of},
     first_bytes::FirstBytes,
     liveness::distances,
+    lookahead::TokensByLookahead,
 };
 use crate::{
     Dfa, Limits, RegexError, StateId,
@@ -67,11 +71,27 @@ pub trait LazyDfa {
 
     /// The number of positions that the searches of one question may visit.
     fn most_positions(&self) -> usize;
+
+    /// Whether some state reads tokens by their ids.
+    fn has_ids(&self) -> bool {
+        false
+    }
+
+    /// The tokens that are read by their ids and not by their texts, with the states after them. The text before such
+    /// a token ends there, and another text begins after it.
+    fn by_id(&self, _: StateId) -> Vec<(TokenId, StateId)> {
+        Vec::new()
+    }
+
+    /// The tokens of text that are read from `state`, if that is known without a walk over the vocabulary.
+    fn tokens(&self, _: StateId) -> Option<TokensByLookahead> {
+        None
+    }
 }
 
 /// A DFA with the facts about its states that the engine asks for.
 pub(crate) struct DfaLanguage {
-    pub(crate) dfa: Dfa,
+    pub(crate) dfa: Arc<Dfa>,
     /// By state: the UTF-8 states in which it is reached, one bit each. Empty if all bytes are ASCII.
     pub(crate) places: Vec<u8>,
     safety: Vec<Safety>,
@@ -104,16 +124,22 @@ impl DfaLanguage {
                 (dfa, places)
             }
         };
+        Ok(Self::of(Arc::new(dfa), places, index))
+    }
+
+    /// The texts of `dfa`, whose states are reached in these UTF-8 states.
+    pub(crate) fn of(dfa: Arc<Dfa>, places: Vec<u8>, index: &CanonicalIndex) -> Self {
         let (safety, distance, first_bytes) = (Vec::new(), Vec::new(), FirstBytes::default());
         let mut language = Self { dfa, places, safety, distance, first_bytes, unknown: 0 };
         let liveness = index.liveness();
         let (safety, unknown) = liveness.safety(&language, language.context(index).automata());
         language.first_bytes = FirstBytes::new(liveness, &language.dfa, &safety);
         if unknown > 0 {
-            language.distance = distances(&language.dfa, &safety);
+            let is_safe = |state: StateId| safety[state.index()] != Safety::Unknown;
+            language.distance = distances(&language.dfa, is_safe);
         }
         (language.safety, language.unknown) = (safety, unknown);
-        Ok(language)
+        language
     }
 
     /// The texts with the tokenizer that writes them.

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet as Set;
 use unskew_trie::ByteSet;
 
 use super::{language::LazyDfa, lazy_product::Query, position::Position};
-use crate::{Dfa, StateId, canonical::index::split_liveness::Safety};
+use crate::{Dfa, StateId};
 
 impl<L: LazyDfa> Query<'_, L> {
     /// Whether precomputed facts show that `at` is live.
@@ -110,7 +110,8 @@ impl<L: LazyDfa> Query<'_, L> {
             return true;
         }
         let mark = self.automata.mark(at);
-        if mark.is_none() && (self.tokenizer().added.is_empty() || !self.automata.may_end(at)) {
+        let has_added = !self.tokenizer().added.is_empty() || self.automata.language.has_ids();
+        if mark.is_none() && !(has_added && self.automata.may_end(at)) {
             return false;
         }
         if mark.is_some_and(|mark| self.is_certain(mark)) {
@@ -126,15 +127,14 @@ impl<L: LazyDfa> Query<'_, L> {
     }
 }
 
-/// By state of `dfa`: the number of bytes to the next safe state.
-pub(super) fn distances(dfa: &Dfa, safety: &[Safety]) -> Vec<u32> {
+/// By state of `dfa`: the number of bytes to the next state for which `is_target` holds.
+pub(crate) fn distances(dfa: &Dfa, is_target: impl Fn(StateId) -> bool) -> Vec<u32> {
     let mut sources: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
     for state in dfa.states() {
         dfa.edges(state).for_each(|edge| sources[edge.target.index()].push(state));
     }
-    let is_safe = |state: &StateId| safety[state.index()] != Safety::Unknown;
     let mut distance = vec![u32::MAX; dfa.len()];
-    let mut open: VecDeque<StateId> = dfa.states().filter(is_safe).collect();
+    let mut open: VecDeque<StateId> = dfa.states().filter(|state| is_target(*state)).collect();
     open.iter().for_each(|state| distance[state.index()] = 0);
     while let Some(state) = open.pop_front() {
         for source in &sources[state.index()] {

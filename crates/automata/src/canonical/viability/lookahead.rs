@@ -27,10 +27,11 @@
 //! - A walk with one look-ahead set, then another for each large group of tokens that needs a different set, and all
 //!   of the groups tested: two to four walks and thirty passes over masks.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use rustc_hash::FxHashMap as Map;
-use unskew_core::{TokenId, WORD_BITS, words_for};
+use smallvec::SmallVec;
+use unskew_core::{MaskMut, TokenId, TokenMask, WORD_BITS, words_for};
 use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, Verdict};
 
 use super::{
@@ -66,17 +67,36 @@ const LOOKAHEADS: usize = 16;
 /// The most bytes of a narrow look-ahead set.
 const NARROW: usize = 4;
 
-/// The tokens that a DFA reads from one of its states.
-pub(crate) struct TokensByLookahead {
-    /// The tokens that end in a state with a known look-ahead set, by kind.
-    known: Vec<(Lookahead, KindTokens)>,
+/// The tokens that an automaton reads from one of its states.
+pub struct TokensByLookahead {
+    /// The tokens that end in a state with a known look-ahead set.
+    parts: SmallVec<[Arc<PartTokens>; 2]>,
     /// The other tokens, with the states after them. A token may occur several times.
     others: Box<[(u32, StateId)]>,
 }
 
+/// Tokens by what may follow them: those that a [part of texts](super::super::TextPart) reads from one of its states,
+/// without those after which nothing is certain.
+pub struct PartTokens {
+    known: Vec<(Lookahead, KindTokens)>,
+}
+
+impl fmt::Debug for TokensByLookahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parts, others) = (self.parts.len(), self.others.len());
+        f.debug_struct("TokensByLookahead").field("parts", &parts).field("others", &others).finish()
+    }
+}
+
+impl fmt::Debug for PartTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartTokens").field("kinds", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
 /// The look-ahead set of the DFA after tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lookahead {
+enum Lookahead {
     /// The text may end; or, within a character, every completion of the character is read.
     Any,
     /// The DFA can certainly continue with any of these bytes, and with these of
@@ -86,12 +106,53 @@ pub(crate) enum Lookahead {
 }
 
 impl TokensByLookahead {
+    /// The tokens of `parts`, and `others` with the states after them.
+    pub fn new(
+        parts: impl IntoIterator<Item = Arc<PartTokens>>,
+        others: impl IntoIterator<Item = (TokenId, StateId)>,
+    ) -> Self {
+        let others = others.into_iter().map(|(token, state)| (token.0, state)).collect();
+        Self { parts: parts.into_iter().collect(), others }
+    }
+
     fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.memory_usage()).sum::<usize>() + size_of_val(&self.others[..])
+    }
+}
+
+impl PartTokens {
+    /// Adds the tokens to `mask`.
+    pub fn add_to(&self, mask: &mut MaskMut<'_>) {
+        for (_, tokens) in &self.known {
+            match tokens {
+                KindTokens::Few(few) => few.iter().for_each(|token| mask.insert(*token)),
+                KindTokens::Many(many) => mask.union(TokenMask::as_ref(many)),
+            }
+        }
+    }
+
+    /// The tokens for which `is_kept` holds.
+    pub fn filtered(&self, is_kept: impl Fn(TokenId) -> bool) -> Self {
+        let filtered = |tokens: &KindTokens| match tokens {
+            KindTokens::Few(few) => {
+                KindTokens::Few(few.iter().copied().filter(|token| is_kept(*token)).collect())
+            }
+            KindTokens::Many(many) => {
+                let mut kept = many.clone();
+                many.ids().filter(|token| !is_kept(*token)).for_each(|token| kept.as_mut().remove(token));
+                KindTokens::Many(kept)
+            }
+        };
+        Self { known: self.known.iter().map(|(lookahead, tokens)| (*lookahead, filtered(tokens))).collect() }
+    }
+
+    /// The memory in bytes.
+    pub fn memory_usage(&self) -> usize {
         let known = self.known.iter().map(|(_, tokens)| match tokens {
             KindTokens::Few(few) => size_of_val(&few[..]),
             KindTokens::Many(mask) => size_of_val(mask.words()),
         });
-        known.sum::<usize>() + size_of_val(&self.others[..])
+        known.sum::<usize>()
     }
 }
 
@@ -216,6 +277,24 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         if let Some(known) = self.memo.tokens_by_lookahead.get(&state) {
             return Arc::clone(known);
         }
+        let by_lookahead = Arc::new(match self.automata.language.tokens(state) {
+            Some(tokens) => tokens,
+            None => {
+                let (part, others) = self.walk_by_lookahead(state);
+                TokensByLookahead { parts: SmallVec::from_iter([Arc::new(part)]), others: others.into() }
+            }
+        });
+        self.memo.tokens_by_lookahead.insert(
+            state,
+            Arc::clone(&by_lookahead),
+            OVERHEAD + by_lookahead.bytes(),
+        );
+        by_lookahead
+    }
+
+    /// A walk over the vocabulary from `state`: the tokens with a known look-ahead set, and the others with the states
+    /// after them.
+    pub(crate) fn walk_by_lookahead(&mut self, state: StateId) -> (PartTokens, Vec<(u32, StateId)>) {
         let mut reader = LookaheadWalk {
             known: Vec::new(),
             seen: Vec::new(),
@@ -225,14 +304,7 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         };
         let sets = reader.query.index.trie.fill_kinds(&mut reader, state.0);
         let LookaheadWalk { lookaheads, others, .. } = reader;
-        let known = lookaheads.into_iter().zip(sets).collect();
-        let by_lookahead = Arc::new(TokensByLookahead { known, others: others.into() });
-        self.memo.tokens_by_lookahead.insert(
-            state,
-            Arc::clone(&by_lookahead),
-            OVERHEAD + by_lookahead.bytes(),
-        );
-        by_lookahead
+        (PartTokens { known: lookaheads.into_iter().zip(sets).collect() }, others)
     }
 
     /// The tokens of `by_lookahead` that are certainly viable from `at`, and the tokens left.
@@ -248,7 +320,7 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         // certain.
         let without_ends = (!self.liveness.is_calm(at.text)).then_some(&properties.without_ends[..]);
         let steady = self.composes().then_some(&properties.steady[..]);
-        for (lookahead, tokens) in &by_lookahead.known {
+        for (lookahead, tokens) in by_lookahead.parts.iter().flat_map(|part| &part.known) {
             let cached;
             let viable: &[u32] = match lookahead {
                 Lookahead::Any => &targets.viable,

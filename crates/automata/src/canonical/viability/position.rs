@@ -12,6 +12,8 @@
 
 use std::collections::HashMap;
 
+use unskew_core::TokenId;
+
 use super::language::LazyDfa;
 use crate::{
     StateId,
@@ -127,11 +129,35 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
         self.may_end(at) && self.language.is_accepting(at.regex)
     }
 
-    /// The added tokens that may follow, and the positions after them. The text between two added tokens is encoded
-    /// by itself.
+    /// The added tokens and those by id that may follow, and the positions after them. The text between two of them is
+    /// encoded by itself.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a, L> {
         let automata = *self;
-        self.added_numbers(at.regex).filter_map(move |number| automata.added_one(at, number))
+        let added = self.added_numbers(at.regex).filter_map(move |number| automata.added_one(at, number));
+        added.chain(self.by_id(at))
+    }
+
+    /// The tokens that the constraint reads by their ids, and the positions after them.
+    pub(crate) fn by_id(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a, L> {
+        let automata = *self;
+        let tokens = match self.language.has_ids() && self.may_end(at) {
+            true => self.language.by_id(at.regex),
+            false => Vec::new(),
+        };
+        let after = move |(TokenId(token), regex)| {
+            let after = match automata.tokenizer.number_of_added(token) {
+                Some(number) => automata.after_added(at, number)?,
+                None => Position {
+                    text: automata.tokenizer.text.start(),
+                    form: automata.form.start(),
+                    split: automata.tokenizer.after_control(token)?,
+                    at_piece_start: true,
+                    ..at
+                },
+            };
+            Some((token, Position { regex, ..after }))
+        };
+        tokens.into_iter().filter_map(after)
     }
 
     /// The numbers of the added tokens that the constraint may read from `state`. If there are many added tokens, a
@@ -147,20 +173,27 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
 
     /// The added token with this number and the position after it, if it may follow.
     pub(crate) fn added_one(&self, at: Position, number: usize) -> Option<(u32, Position)> {
+        let after = self.after_added(at, number)?;
+        let added = &self.tokenizer.added[number];
+        let regex = self.language.run(at.regex, &added.content)?;
+        Some((added.token, Position { regex, ..after }))
+    }
+
+    /// The position after the added token with this number, for a constraint that stays where it is.
+    fn after_added(&self, at: Position, number: usize) -> Option<Position> {
         let TokenizerAutomaton { split, text, added, .. } = self.tokenizer;
         let added = &added[number];
         let ends = if added.strips { split.may_be_stripped(at.split) } else { split.is_accepting(at.split) };
         if !ends {
             return None;
         }
-        let regex = self.language.run(at.regex, &added.content)?;
         let (text, split) = (text.step_added(at.text, number)?, split.section(added.section)?);
         // The normaliser also reads an added token that is matched after normalisation.
         let form = match added.normalized {
             true => added.content.iter().try_fold(at.form, |form, byte| self.form.step(form, *byte))?,
             false => self.form.start(),
         };
-        Some((added.token, Position { regex, text, form, split, at_piece_start: true }))
+        Some(Position { text, form, split, at_piece_start: true, ..at })
     }
 
     /// The numbers of the added tokens that the constraint reads from `state`, in ascending order. O(log n) for n

@@ -11,6 +11,7 @@ use unskew_core::{MaskMut, MaskRef, Rejected, TokenId, TokenMask};
 
 use super::{context::Context, language::LazyDfa, position::Position};
 use crate::{
+    StateId,
     canonical::{
         token_set::TokenSet,
         tokenizer::automaton::{Role, TokenizerAutomaton},
@@ -41,6 +42,30 @@ pub(crate) struct Configuration {
 /// The state of a sequence under a constraint to canonical sequences.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CanonicalState(pub(crate) SmallVec<[Configuration; 2]>);
+
+impl CanonicalState {
+    /// The same state, where the automaton's state has this number.
+    pub fn renumbered(&self, number: StateId) -> Self {
+        let renumbered = |at: &Configuration| {
+            let position = Position { regex: number, ..at.position };
+            Configuration { position, ..*at }
+        };
+        Self(self.0.iter().map(renumbered).collect())
+    }
+
+    /// The states of the automaton in which the sequence may be, each with the part of the state that is about it.
+    pub fn by_number(&self) -> SmallVec<[(StateId, Self); 1]> {
+        let mut parts: SmallVec<[(StateId, Self); 1]> = SmallVec::new();
+        for at in &self.0 {
+            let number = at.position.regex;
+            match parts.iter_mut().find(|(other, _)| *other == number) {
+                Some((_, part)) => part.0.push(*at),
+                None => parts.push((number, Self(SmallVec::from_iter([*at])))),
+            }
+        }
+        parts
+    }
+}
 
 /// What is known about the completion of sequences.
 pub(crate) trait Viability {
@@ -107,9 +132,10 @@ impl<L: LazyDfa> Context<'_, L> {
         self.automata().mark(at.position).filter(|_| self.may_end(at.left))
     }
 
-    /// The added tokens that the automata read after `at`, each with the position after it.
+    /// The added tokens and those by id that the automata read after `at`, each with the position after it.
     pub(crate) fn added(&self, at: Configuration) -> SmallVec<[(u32, Position); 4]> {
-        if self.index.automaton.added.is_empty() || !self.may_end(at.left) {
+        let has_added = !self.index.automaton.added.is_empty() || self.language.has_ids();
+        if !has_added || !self.may_end(at.left) {
             return SmallVec::new();
         }
         self.automata().added(at.position).collect()
@@ -245,14 +271,14 @@ impl<L: LazyDfa> Context<'_, L> {
                 let start = Configuration { position, left: LeftContext::Nothing };
                 next.extend(self.continue_piece(viability, start, token));
             }
-            let number = self.index.automaton.number_of_added(token.0);
-            if let Some(number) = number.filter(|_| self.may_end(at.left)) {
-                let after = self.automata().added_one(at.position, number);
-                let after = after.filter(|(_, after)| viability.is_live_start(*after));
-                next.extend(
-                    after.map(|(_, position)| Configuration { position, left: LeftContext::Nothing }),
-                );
+            if !self.may_end(at.left) {
+                continue;
             }
+            let number = self.index.automaton.number_of_added(token.0);
+            let added = number.and_then(|number| self.automata().added_one(at.position, number));
+            let by_id = self.automata().by_id(at.position).filter(|(other, _)| *other == token.0);
+            let live = added.into_iter().chain(by_id).filter(|(_, after)| viability.is_live_start(*after));
+            next.extend(live.map(|(_, position)| Configuration { position, left: LeftContext::Nothing }));
         }
         if next.is_empty() {
             return Err(Rejected::new(token));

@@ -1,0 +1,715 @@
+//! A grammar as the automaton that the canonical engine reads: its states are the configurations of the parser.
+//!
+//! Where keys must not repeat, they are those of the parser that tracks keys: a key under way may end in a used one
+//! alone, and only that parser knows it.
+//!
+//! A mask is not a walk over the vocabulary. The grammar's own mask says which tokens can be read, and it is made from
+//! subterminal trees. Most of these tokens stay in the terminal in which they begin, and those are
+//! [certain](unskew_automata::canonical::TextPart) by the terminal alone, for all grammars. The rest, such as tokens that
+//! close a string, are read one by one.
+//!
+//! Tried instead: the parser without keys, with the tokens of used keys taken away. A token that ends inside of a key is
+//! then judged by the keys that are used already.
+
+use std::{cell::RefCell, sync::Arc};
+
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
+use unskew_automata::{
+    StateId,
+    canonical::{CanonicalIndex, LazyDfa, PartTokens, Safety, TokensByLookahead},
+};
+use unskew_core::{TokenId, TokenKind, TokenMask};
+use unskew_grammar::kit::terminal::{ScanState, counted::FREE, reading::Scan};
+use unskew_trie::ByteSet;
+
+use super::{
+    super::{GrammarConstraint, GrammarScratch, state::ConfigurationPair},
+    facts::{GrammarFacts, Rest, TerminalFacts},
+};
+use crate::{
+    ids::Id,
+    network::{terminals::{ScanTerminal, Scanner}, unordered::is_of_group},
+    parser::{
+        configurations::{Compiled, Configuration, Configurations},
+        continuations::Continuation,
+        hypotheses::Hypothesis,
+        states::{ParserState, Target},
+    },
+    unique::keys::{KeyPrefix, KeySet},
+};
+
+/// The most positions that a search visits.
+const POSITIONS: usize = 1 << 14;
+
+/// The number of tokens from which on a walk over the vocabulary takes less time than reading each of them.
+const WALK: usize = 4_096;
+
+/// No end is known.
+const FAR: u32 = u32::MAX / 4;
+
+/// What was found of the configurations of a scratch.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    states: HashMap<Configuration, StateFacts>,
+    /// The configuration after a byte, where keys are tracked.
+    steps: HashMap<(Configuration, u8), Option<Configuration>>,
+    /// The rests of the rules that have called.
+    safe: HashMap<Continuation, bool>,
+    distance: HashMap<Continuation, u32>,
+    /// The tokens of terminals with a count.
+    counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
+    /// Whether a step was not taken, since a mask may take no more.
+    is_beyond: bool,
+}
+
+impl Found {
+    pub(super) fn memory_usage(&self) -> usize {
+        let counted: usize = self.counted.values().map(|tokens| tokens.memory_usage()).sum();
+        self.states.len() * 2 * size_of::<(Configuration, StateFacts)>()
+            + self.steps.len() * 2 * size_of::<((Configuration, u8), Option<Configuration>)>()
+            + (self.safe.len() + self.distance.len()) * 16
+            + counted
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StateFacts {
+    read: ByteSet,
+    live: ByteSet,
+    safety: Safety,
+    places: u8,
+    may_end: bool,
+}
+
+/// A grammar with the tables of one scratch.
+pub(super) struct GrammarLanguage<'a> {
+    constraint: &'a GrammarConstraint,
+    facts: &'a GrammarFacts,
+    index: &'a CanonicalIndex,
+    tables: RefCell<Tables<'a>>,
+}
+
+struct Tables<'a> {
+    scratch: &'a mut GrammarScratch,
+    found: &'a mut Found,
+}
+
+/// The state of a configuration.
+pub(super) fn state_of(configuration: Configuration) -> StateId {
+    StateId::from_index(configuration.index())
+}
+
+pub(super) fn configuration_of(state: StateId) -> Configuration {
+    Configuration::from_index(state.index())
+}
+
+impl<'a> GrammarLanguage<'a> {
+    /// Begins a question, which may take the steps of a mask.
+    pub(super) fn new(
+        constraint: &'a GrammarConstraint,
+        facts: &'a GrammarFacts,
+        index: &'a CanonicalIndex,
+        scratch: &'a mut GrammarScratch,
+        found: &'a mut Found,
+    ) -> Self {
+        found.is_beyond = false;
+        configurations(scratch).parser.meter.begin(constraint.mask_steps);
+        Self { constraint, facts, index, tables: RefCell::new(Tables { scratch, found }) }
+    }
+
+    /// Ends the question. Whether it took more than its steps, so that its answer may be wrong.
+    pub(super) fn end(self) -> bool {
+        let Tables { scratch, found } = self.tables.into_inner();
+        configurations(scratch).parser.meter.end() || std::mem::take(&mut found.is_beyond)
+    }
+
+    fn compiled(&self) -> &'a Compiled {
+        &self.constraint.compiled
+    }
+
+    fn facts<T>(&self, state: StateId, read: impl FnOnce(&StateFacts) -> T) -> T {
+        let Tables { scratch, found } = &mut *self.tables.borrow_mut();
+        let configuration = configuration_of(state);
+        if let Some(known) = found.states.get(&configuration) {
+            return read(known);
+        }
+        let facts = self.find(scratch, found, configuration);
+        found.states.insert(configuration, facts);
+        read(&facts)
+    }
+
+    /// The facts of a configuration: those of any of its hypotheses.
+    fn find(
+        &self,
+        scratch: &mut GrammarScratch,
+        found: &mut Found,
+        configuration: Configuration,
+    ) -> StateFacts {
+        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let terminals = &compiled.terminals;
+        let may_end = configurations.may_end(compiled, configuration);
+        let mut facts = StateFacts {
+            read: ByteSet::default(),
+            live: ByteSet::default(),
+            safety: if may_end { Safety::Always } else { Safety::Unknown },
+            places: u8::MAX,
+            may_end,
+        };
+        for at in 0..configurations.hypotheses(configuration).len() {
+            let hypothesis = configurations.hypotheses(configuration)[at];
+            let read = configurations.next_bytes(compiled, hypothesis);
+            facts.read.union(&read);
+            if let Some(state) = configurations.after(compiled, hypothesis) {
+                self.add_boundary(configurations, found, state, &mut facts);
+                facts.places &= 1;
+            }
+            let Hypothesis { terminal, progress, parser_state } = hypothesis;
+            let Some(terminal) = terminal else { continue };
+            if terminals.is_literal(terminal) {
+                let followers = configurations.parser.followers(parser_state, &compiled.rules);
+                let edges = terminals.literals(configurations.parser.edges(followers));
+                let depth = progress.depth();
+                let edges: SmallVec<[_; 8]> = terminals.sharing(edges, terminal, depth).into();
+                facts.places &= place_after(&terminals.literal(terminal)[..depth]);
+                for (literal, target) in edges {
+                    let TerminalFacts::Literal(safety) = self.facts.of(literal) else { continue };
+                    if safety.len() > depth + 1 && self.is_safe(configurations, found, target.state()) {
+                        facts.add_safety(safety[depth]);
+                        let byte = terminals.literal(literal)[depth];
+                        if self.index.is_live(byte, safety[depth + 1]) {
+                            facts.live.insert(byte);
+                        }
+                    }
+                }
+                continue;
+            }
+            let Some(scan) = terminals.scan(terminal) else { continue };
+            let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
+            if let TerminalFacts::Text(part) | TerminalFacts::Counted(part, _) = self.facts.of(terminal) {
+                facts.places &= part.places(scan.at(state));
+            }
+            if self.is_safe(configurations, found, rest) {
+                let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
+                self.add_terminal(&mut facts, terminal, scan, state, used.as_deref().unwrap_or(&[]));
+            }
+        }
+        facts
+    }
+
+    /// Adds what follows a terminal that has ended.
+    fn add_boundary(
+        &self,
+        configurations: &mut Configurations,
+        found: &mut Found,
+        state: ParserState,
+        facts: &mut StateFacts,
+    ) {
+        let compiled = self.compiled();
+        let terminals = &compiled.terminals;
+        if self.is_safe(configurations, found, state) {
+            facts.safety = Safety::Always;
+        }
+        for (terminal, rest) in self.followers(configurations, state) {
+            if !self.is_safe(configurations, found, rest) {
+                continue;
+            }
+            if terminals.is_literal(terminal) {
+                let TerminalFacts::Literal(safety) = self.facts.of(terminal) else { continue };
+                let byte = terminals.literal(terminal)[0];
+                if self.index.is_live(byte, safety[1]) {
+                    facts.live.insert(byte);
+                }
+            } else if let Some(scan) = terminals.scan(terminal) {
+                let used = match self.tracks(terminal) {
+                    true => used_before(configurations, compiled, state, terminal),
+                    false => Vec::new(),
+                };
+                let mut begun = *facts;
+                self.add_terminal(&mut begun, terminal, scan, scan.start(), &used);
+                facts.live = begun.live;
+            }
+        }
+    }
+
+    /// Adds the safety and the live bytes of a terminal whose rest is safe. `used` are the rests of keys that begin as
+    /// the text so far.
+    fn add_terminal(
+        &self,
+        facts: &mut StateFacts,
+        terminal: ScanTerminal,
+        scan: Scan<'_>,
+        state: ScanState,
+        used: &[Arc<[u8]>],
+    ) {
+        if used.is_empty() {
+            facts.add_safety(self.facts.safety(terminal, scan, state));
+        }
+        let is_plain = used.is_empty()
+            && scan.count.is_none()
+            && scan.except.is_none_or(|except| !except.is_excluding(state));
+        if let (true, TerminalFacts::Text(part)) = (is_plain, self.facts.of(terminal)) {
+            facts.live.union(&part.live(scan.at(state)));
+            return;
+        }
+        for byte in 0..0x80u8 {
+            // The text leaves the keys that are used.
+            if used.iter().any(|rest| rest.first() == Some(&byte)) {
+                continue;
+            }
+            if let Some(next) = scan.step(state, byte)
+                && self.index.is_live(byte, self.facts.safety(terminal, scan, next))
+            {
+                facts.live.insert(byte);
+            }
+        }
+    }
+
+    fn tracks(&self, terminal: ScanTerminal) -> bool {
+        self.constraint.distinct.is_some() && self.compiled().terminals.is_distinct(terminal)
+    }
+
+    /// The parser state after the terminal of a hypothesis, no literal; the state of its scanner; and of a tracked key
+    /// its prefix, with the sets of used keys.
+    #[expect(clippy::type_complexity, reason = "three parts of one hypothesis")]
+    fn inside(
+        &self,
+        configurations: &mut Configurations,
+        Hypothesis { terminal, progress, parser_state }: Hypothesis,
+    ) -> Option<(ParserState, ScanState, Option<(KeyPrefix, SmallVec<[KeySet; 4]>)>)> {
+        let terminal = terminal?;
+        if !self.tracks(terminal) {
+            return Some((parser_state, progress.state(), None));
+        }
+        let pending = configurations.pending(self.compiled(), parser_state, terminal)?;
+        let sets = configurations.parser.keys_before(pending).collect();
+        let state = configurations.texts()?.state(progress.prefix());
+        let rest = configurations.parser.after_any_key(pending, &self.compiled().rules);
+        Some((rest, state, Some((progress.prefix(), sets))))
+    }
+
+    /// The terminals that may follow in a parser state, each with the state after it.
+    fn followers(
+        &self,
+        configurations: &mut Configurations,
+        state: ParserState,
+    ) -> SmallVec<[(ScanTerminal, ParserState); 8]> {
+        let rules = &self.compiled().rules;
+        let parser = &mut configurations.parser;
+        let followers = parser.followers(state, rules);
+        let edges: SmallVec<[(ScanTerminal, Target); 8]> = parser.edges(followers).into();
+        let after = |(terminal, target): (ScanTerminal, Target)| match target.pending() {
+            Some(pending) => (terminal, parser.after_any_key(pending, rules)),
+            None => (terminal, target.state()),
+        };
+        edges.into_iter().map(after).collect()
+    }
+
+    /// Whether ordinary text leads from a parser state to the end of the output.
+    fn is_safe(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> bool {
+        self.facts.all_end || {
+            let parser = &configurations.parser;
+            let mut items = parser.items(state).iter();
+            items.any(|(position, continuation, _)| {
+                self.rest(configurations, *position).is_safe && self.ends(configurations, found, *continuation)
+            })
+        }
+    }
+
+    fn rest(&self, configurations: &Configurations, position: crate::network::rules::Position) -> Rest {
+        debug_assert!(is_of_group(position) || position.index() < self.compiled().rules.len());
+        self.facts.rest(position, || configurations.parser.groups().group(position))
+    }
+
+    /// Whether ordinary text leads from the callers of a rule to the end of the output.
+    fn ends(&self, configurations: &Configurations, found: &mut Found, continuation: Continuation) -> bool {
+        if let Some(known) = found.safe.get(&continuation) {
+            return *known;
+        }
+        let continuations = configurations.parser.continuations();
+        let mut seen: HashSet<Continuation> = HashSet::from_iter([continuation]);
+        let mut open = vec![continuation];
+        let mut ends = false;
+        while let Some(next) = open.pop() {
+            let known = found.safe.get(&next).copied();
+            if next == Continuation::ROOT || known == Some(true) {
+                ends = true;
+                break;
+            }
+            if known == Some(false) {
+                continue;
+            }
+            for (position, after, _) in continuations.frames(next) {
+                if self.rest(configurations, *position).is_safe && seen.insert(*after) {
+                    open.push(*after);
+                }
+            }
+        }
+        found.safe.insert(continuation, ends);
+        ends
+    }
+
+    /// The number of bytes from a parser state to the end of the output, at least.
+    fn bytes_to_end(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> u32 {
+        let items = configurations.parser.items(state).iter();
+        let of_item = |(position, continuation, _): &(_, Continuation, _)| {
+            let rest = self.rest(configurations, *position).bytes;
+            (rest + self.bytes_of_callers(configurations, found, *continuation)).min(FAR)
+        };
+        items.map(of_item).min().unwrap_or(FAR)
+    }
+
+    /// The same of the callers of a rule. Without recursion: a text may be nested deep.
+    fn bytes_of_callers(
+        &self,
+        configurations: &Configurations,
+        found: &mut Found,
+        continuation: Continuation,
+    ) -> u32 {
+        let continuations = configurations.parser.continuations();
+        let distance = &mut found.distance;
+        distance.insert(Continuation::ROOT, 0);
+        let mut open = vec![(continuation, false)];
+        // A caller that is under way calls itself, and is no shorter way.
+        let mut under_way: HashSet<Continuation> = HashSet::new();
+        while let Some((next, is_seen)) = open.pop() {
+            if distance.contains_key(&next) {
+                continue;
+            }
+            let frames = continuations.frames(next);
+            if is_seen {
+                let of_frame = |(position, after, _): &(_, Continuation, _)| {
+                    let after = distance.get(after).copied().unwrap_or(FAR);
+                    (self.rest(configurations, *position).bytes + after).min(FAR)
+                };
+                let bytes = frames.iter().map(of_frame).min().unwrap_or(FAR);
+                distance.insert(next, bytes);
+            } else if under_way.insert(next) {
+                open.push((next, true));
+                let callers = frames.iter().map(|(_, after, _)| *after);
+                open.extend(callers.filter(|after| !distance.contains_key(after)).map(|after| (after, false)));
+            }
+        }
+        distance.get(&continuation).copied().unwrap_or(FAR)
+    }
+
+    /// The tokens of text in the grammar's own mask.
+    fn readable(
+        &self,
+        scratch: &mut GrammarScratch,
+        found: &mut Found,
+        configuration: Configuration,
+    ) -> TokenMask {
+        let constraint = self.constraint;
+        let at = match scratch.tracking {
+            Some(_) => constraint.pair_of(scratch, configuration),
+            None => ConfigurationPair { for_mask: configuration, tracked: None },
+        };
+        constraint.make_mask(scratch, at.for_mask);
+        let mut mask = TokenMask::new(constraint.vocabulary.len());
+        let made = &scratch.masks[&at.for_mask];
+        found.is_beyond |= made.is_beyond;
+        made.union.write(mask.as_mut());
+        if let Some(removed) = constraint.removed(scratch, at) {
+            removed.iter().for_each(|token| mask.as_mut().remove(*token));
+        }
+        mask
+    }
+
+    /// The tokens that are certain by the terminals alone.
+    fn parts(
+        &self,
+        scratch: &mut GrammarScratch,
+        found: &mut Found,
+        configuration: Configuration,
+    ) -> SmallVec<[Arc<PartTokens>; 2]> {
+        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let terminals = &compiled.terminals;
+        let mut parts: SmallVec<[Arc<PartTokens>; 2]> = SmallVec::new();
+        for at in 0..configurations.hypotheses(configuration).len() {
+            let hypothesis = configurations.hypotheses(configuration)[at];
+            if let Some(state) = configurations.after(compiled, hypothesis) {
+                for (terminal, rest) in self.followers(configurations, state) {
+                    if terminals.is_literal(terminal) || !self.is_safe(configurations, found, rest) {
+                        continue;
+                    }
+                    if let Some(scan) = terminals.scan(terminal) {
+                        let used = match self.tracks(terminal) {
+                            true => used_before(configurations, compiled, state, terminal),
+                            false => Vec::new(),
+                        };
+                        parts.extend(self.part(found, terminal, scan, scan.start(), &used));
+                    }
+                }
+            }
+            let Some(terminal) = hypothesis.terminal.filter(|terminal| !terminals.is_literal(*terminal)) else {
+                continue;
+            };
+            let Some(scan) = terminals.scan(terminal) else { continue };
+            let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
+            if self.is_safe(configurations, found, rest) {
+                let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
+                parts.extend(self.part(found, terminal, scan, state, used.as_deref().unwrap_or(&[])));
+            }
+        }
+        parts
+    }
+
+    /// The certain tokens of a terminal in a state, without those with which a used key or an excluded text begins.
+    fn part(
+        &self,
+        found: &mut Found,
+        terminal: ScanTerminal,
+        scan: Scan<'_>,
+        state: ScanState,
+        used: &[Arc<[u8]>],
+    ) -> Option<Arc<PartTokens>> {
+        let trie = &self.constraint.trie;
+        match self.facts.of(terminal) {
+            TerminalFacts::Text(part) => {
+                let tokens = self.index.part_tokens(part, scan.at(state));
+                let mut not_certain: HashSet<TokenId> = HashSet::new();
+                if let Some(except) = scan.except.filter(|except| except.is_excluding(state)) {
+                    let step = |state, byte| except.below(state, byte).map(|(below, _)| below);
+                    trie.walk(state, step, |token, _| {
+                        not_certain.insert(token);
+                    });
+                }
+                for rest in used {
+                    let step = |at: usize, byte| (rest.get(at) == Some(&byte)).then_some(at + 1);
+                    trie.walk(0, step, |token, _| {
+                        not_certain.insert(token);
+                    });
+                }
+                Some(match not_certain.is_empty() {
+                    true => tokens,
+                    false => Arc::new(tokens.filtered(|token| !not_certain.contains(&token))),
+                })
+            }
+            TerminalFacts::Counted(part, facts) if facts.is_as_uncounted => {
+                let count = scan.count?;
+                if let Some(known) = found.counted.get(&(terminal, state)) {
+                    return Some(Arc::clone(known));
+                }
+                let at = scan.at(state);
+                let tokens = self.index.part_tokens(part, at);
+                // A byte after the token may end one unit more, and need as many as any state does.
+                let more = 1 + count.units().greatest();
+                let longest = u32::try_from(trie.longest()).unwrap_or(u32::MAX);
+                let bounds = count.left(state, longest.saturating_add(more));
+                if bounds == FREE {
+                    return Some(tokens);
+                }
+                let (min, max) = bounds;
+                let is_within = |token: TokenId| {
+                    let text = self.constraint.vocabulary.text(token).unwrap_or_default();
+                    let (ended, fewest) = count.units().ended(at, text);
+                    let most = ended.saturating_add(fewest).saturating_add(more);
+                    ended >= min && max.is_none_or(|max| most <= max)
+                };
+                let tokens = Arc::new(tokens.filtered(is_within));
+                found.counted.insert((terminal, state), Arc::clone(&tokens));
+                Some(tokens)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl StateFacts {
+    fn add_safety(&mut self, safety: Safety) {
+        self.safety = match (self.safety, safety) {
+            (Safety::Always, _) | (_, Safety::Always) => Safety::Always,
+            (Safety::WhenCalm, _) | (_, Safety::WhenCalm) => Safety::WhenCalm,
+            _ => Safety::Unknown,
+        };
+    }
+}
+
+/// The configurations of a text: of the parser that tracks keys, if there is one.
+pub(super) fn configurations(scratch: &mut GrammarScratch) -> &mut Configurations {
+    match &mut scratch.tracking {
+        Some(tracking) => &mut tracking.configurations,
+        None => &mut scratch.configurations,
+    }
+}
+
+/// The UTF-8 state after `text`, as a bit.
+fn place_after(text: &[u8]) -> u8 {
+    1 << unskew_automata::canonical::utf8_state(text)
+}
+
+/// The rests of the used keys that begin with a prefix.
+fn used_after(configurations: &Configurations, prefix: KeyPrefix, sets: SmallVec<[KeySet; 4]>) -> Vec<Arc<[u8]>> {
+    let Some(texts) = configurations.texts() else { return Vec::new() };
+    let prefix = texts.bytes(None, prefix);
+    rests(configurations, &prefix, sets)
+}
+
+/// The used keys, before a key of `terminal` begins in a parser state.
+fn used_before(
+    configurations: &mut Configurations,
+    compiled: &Compiled,
+    state: ParserState,
+    terminal: ScanTerminal,
+) -> Vec<Arc<[u8]>> {
+    let Some(pending) = configurations.pending(compiled, state, terminal) else { return Vec::new() };
+    let sets = configurations.parser.keys_before(pending).collect();
+    rests(configurations, &[], sets)
+}
+
+fn rests(
+    configurations: &Configurations,
+    prefix: &[u8],
+    mut sets: SmallVec<[KeySet; 4]>,
+) -> Vec<Arc<[u8]>> {
+    let Some(texts) = configurations.texts() else { return Vec::new() };
+    sets.sort_unstable();
+    sets.dedup();
+    let keys = sets.into_iter().flat_map(|set| configurations.parser.key_sets.keys(set));
+    keys.filter_map(|key| texts.of(key).strip_prefix(prefix).map(Arc::from)).collect()
+}
+
+impl LazyDfa for GrammarLanguage<'_> {
+    fn start(&self) -> StateId {
+        state_of(Configurations::START)
+    }
+
+    fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
+        let Tables { scratch, found } = &mut *self.tables.borrow_mut();
+        let configuration = configuration_of(state);
+        let compiled = self.compiled();
+        let next = match &mut scratch.tracking {
+            None => scratch.configurations.step_of_mask(compiled, configuration, byte),
+            Some(tracking) => match found.steps.get(&(configuration, byte)) {
+                Some(known) => *known,
+                None => {
+                    let next = tracking.configurations.run(compiled, configuration, &[byte]);
+                    if !tracking.configurations.parser.meter.is_over() {
+                        found.steps.insert((configuration, byte), next);
+                    }
+                    next
+                }
+            },
+        };
+        next.map(state_of)
+    }
+
+    fn is_accepting(&self, state: StateId) -> bool {
+        self.facts(state, |facts| facts.may_end)
+    }
+
+    fn class(&self, byte: u8) -> u8 {
+        // Each byte is a key of its own.
+        if self.constraint.distinct.is_some() { byte } else { self.compiled().terminals.class(byte) }
+    }
+
+    fn bytes(&self) -> ByteSet {
+        self.facts.bytes
+    }
+
+    fn read(&self, state: StateId) -> ByteSet {
+        self.facts(state, |facts| facts.read)
+    }
+
+    fn live(&self, state: StateId) -> ByteSet {
+        self.facts(state, |facts| facts.live)
+    }
+
+    fn safety(&self, state: StateId) -> Safety {
+        self.facts(state, |facts| facts.safety)
+    }
+
+    fn distance(&self, state: StateId) -> u32 {
+        let Tables { scratch, found } = &mut *self.tables.borrow_mut();
+        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let terminals = &compiled.terminals;
+        let configuration = configuration_of(state);
+        let mut nearest = FAR;
+        for at in 0..configurations.hypotheses(configuration).len() {
+            let hypothesis = configurations.hypotheses(configuration)[at];
+            if let Some(state) = configurations.after(compiled, hypothesis) {
+                nearest = nearest.min(self.bytes_to_end(configurations, found, state));
+            }
+            let Hypothesis { terminal, progress, parser_state } = hypothesis;
+            let Some(terminal) = terminal else { continue };
+            let (left, rest) = if terminals.is_literal(terminal) {
+                // The state before it is less far than the rest of the literal is long, and that is near enough.
+                let left = terminals.literal_len(terminal) - progress.depth();
+                (u32::try_from(left).unwrap_or(FAR), parser_state)
+            } else {
+                let (Some(scan), Some((rest, state, _))) =
+                    (terminals.scan(terminal), self.inside(configurations, hypothesis))
+                else {
+                    continue;
+                };
+                let (TerminalFacts::Text(part) | TerminalFacts::Counted(part, _)) = self.facts.of(terminal) else {
+                    continue;
+                };
+                (part.to_end(scan.at(state)), rest)
+            };
+            let rest = self.bytes_to_end(configurations, found, rest);
+            nearest = nearest.min(left.min(FAR) + rest);
+        }
+        nearest
+    }
+
+    fn places(&self, state: StateId) -> u8 {
+        self.facts(state, |facts| facts.places)
+    }
+
+    fn most_positions(&self) -> usize {
+        POSITIONS
+    }
+
+    fn has_ids(&self) -> bool {
+        self.facts.has_ids
+    }
+
+    fn by_id(&self, state: StateId) -> Vec<(TokenId, StateId)> {
+        let Tables { scratch, .. } = &mut *self.tables.borrow_mut();
+        let compiled = self.compiled();
+        let configurations = configurations(scratch);
+        let configuration = configuration_of(state);
+        let mut tokens: Vec<TokenId> = Vec::new();
+        configurations.each_of_tokens(compiled, configuration, |terminal, _| {
+            match compiled.terminals.scanner(terminal) {
+                Scanner::Token(token) => tokens.push(*token),
+                Scanner::OneOf(set) => tokens.extend(set.ids()),
+                _ => {}
+            }
+        });
+        tokens.sort_unstable();
+        tokens.dedup();
+        let after = |token| Some((token, state_of(configurations.by_id(compiled, configuration, token)?)));
+        tokens.into_iter().filter_map(after).collect()
+    }
+
+    fn tokens(&self, state: StateId) -> Option<TokensByLookahead> {
+        let (parts, others) = {
+            let Tables { scratch, found } = &mut *self.tables.borrow_mut();
+            let configuration = configuration_of(state);
+            found.is_beyond |= configurations(scratch).parser.meter.is_over();
+            let mut mask = self.readable(scratch, found, configuration);
+            // The mask was a question of its own.
+            configurations(scratch).parser.meter.begin(self.constraint.mask_steps);
+            let parts = self.parts(scratch, found, configuration);
+            let mut certain = TokenMask::new(mask.len());
+            parts.iter().for_each(|part| part.add_to(&mut certain.as_mut()));
+            let words = mask.as_mut().into_words();
+            words.iter_mut().zip(certain.words()).for_each(|(word, certain)| *word &= !certain);
+            let vocabulary = &self.constraint.vocabulary;
+            let is_text = |token: &TokenId| {
+                vocabulary.kind(*token) == TokenKind::Text
+                    && vocabulary.text(*token).is_some_and(|text| !text.is_empty())
+            };
+            let others: Vec<TokenId> = mask.ids().filter(is_text).collect();
+            (parts, others)
+        };
+        if others.len() > WALK && self.constraint.distinct.is_none() {
+            return None;
+        }
+        let after = |token: TokenId| Some((token, self.run(state, self.constraint.vocabulary.text(token)?)?));
+        Some(TokensByLookahead::new(parts, others.into_iter().filter_map(after)))
+    }
+}

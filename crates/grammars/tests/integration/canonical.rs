@@ -1,0 +1,178 @@
+//! Canonical sequences of random grammars over random tokenizers, against the tokenizers library: the sequences are
+//! the library's encodings of the words, text by text, and each mask is what `advance` reads.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use unskew_automata::{CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton};
+use unskew_core::{Constraint, TokenId, TokenMask, conformance};
+use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
+use unskew_grammars::{CanonicalGrammar, GrammarConstraint};
+use unskew_trie::TokenTrie;
+use unskew_vocab::Tokenizer;
+
+use crate::common::{
+    oracle::{Alphabet, Oracle, bytes},
+    random,
+};
+
+/// The longest texts that are compared.
+const LONGEST: usize = 6;
+
+/// A tokenizer of a few merges over three letters, drawn by a seed.
+struct Toy {
+    judge: tokenizers::Tokenizer,
+    tokenizer: Tokenizer,
+    index: Arc<CanonicalIndex>,
+    file: Value,
+}
+
+impl Toy {
+    fn new(seed: u64) -> Self {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut below = |end: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 33) as usize % end
+        };
+        let mut texts: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+        let mut merges: Vec<String> = Vec::new();
+        for _ in 0..2 + below(10) {
+            let [left, right] = [0; 2].map(|_| below(texts.len()));
+            let text = format!("{}{}", texts[left], texts[right]);
+            if text.len() <= 5 && !texts.contains(&text) {
+                merges.push(format!("{} {}", texts[left], texts[right]));
+                texts.push(text);
+            }
+        }
+        let vocab: serde_json::Map<String, Value> =
+            texts.iter().zip(0..).map(|(text, id): (_, u32)| (text.clone(), id.into())).collect();
+        let split = ["", "a{1,2}", "[ab]+|c", "a+|b+(?!c)|[^a]"][below(4)];
+        let split = (!split.is_empty())
+            .then(|| json!({"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": false}));
+        // Some tokenizers find added tokens, which are text.
+        let added = ["", "", "bca", "cc", "ab"][below(5)];
+        let added: Vec<Value> = (!added.is_empty())
+            .then(|| {
+                let id = texts.iter().position(|text| text == added).unwrap_or(texts.len());
+                json!({"id": id, "content": added, "single_word": false, "lstrip": false, "rstrip": false,
+                    "normalized": false, "special": false})
+            })
+            .into_iter()
+            .collect();
+        let file = json!({
+            "version": "1.0", "added_tokens": added, "normalizer": null, "pre_tokenizer": split,
+            "post_processor": null, "decoder": {"type": "Fuse"},
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab,
+                "merges": merges},
+        });
+        let text = file.to_string();
+        let tokenizer = Tokenizer::from_bytes(text.as_bytes()).unwrap();
+        let automaton =
+            TokenizerAutomaton::new(tokenizer.vocabulary(), tokenizer.tokenization().unwrap()).unwrap();
+        let trie = Arc::new(TokenTrie::new(Arc::clone(tokenizer.vocabulary())).unwrap());
+        let index = Arc::new(CanonicalIndex::new(Arc::new(automaton), trie).unwrap());
+        Self { judge: tokenizers::Tokenizer::from_bytes(text).unwrap(), tokenizer, index, file }
+    }
+
+    fn encode(&self, text: &str) -> Vec<TokenId> {
+        self.judge.encode(text, false).unwrap().get_ids().iter().map(|id| TokenId(*id)).collect()
+    }
+
+    /// Compares all sequences of up to [`LONGEST`] letters.
+    fn check(&self, grammar: &Grammar) -> Result<(), String> {
+        let mut limits = GrammarLimits::default();
+        (limits.state_items, limits.mask_steps) = (usize::MAX, u64::MAX);
+        let constraint = match GrammarConstraint::new(grammar, Arc::clone(self.index.trie()), &limits) {
+            Ok(constraint) => constraint,
+            Err(GrammarError::Empty { .. }) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let oracle = Oracle::new(grammar, &Alphabet::of(self.tokenizer.vocabulary()));
+        let accepts = |text: &&String| oracle.accepts(&bytes(text));
+        let words: Vec<String> = texts(LONGEST).into_iter().filter(|text| accepts(&text)).collect();
+        let expected: BTreeSet<Vec<TokenId>> = words.iter().map(|text| self.encode(text)).collect();
+        let canonical = match CanonicalGrammar::new(constraint, &self.index, &Limits::default()) {
+            Err(CanonicalError::NothingCanonical { .. }) if expected.is_empty() => return Ok(()),
+            made => made.map_err(|error| error.to_string())?,
+        };
+        let vocabulary = self.tokenizer.vocabulary();
+        let mut scratches = [canonical.scratch(), canonical.scratch()];
+        let mut turn = 0;
+        let mut found = BTreeSet::new();
+        let mut mask = TokenMask::new(vocabulary.len());
+        let mut open = vec![(Vec::new(), 0, canonical.start())];
+        while let Some((sequence, len, state)) = open.pop() {
+            turn += 1;
+            let scratch = &mut scratches[turn / 3 % 2];
+            let is_accepting = canonical.is_accepting(&state);
+            if is_accepting {
+                found.insert(sequence.clone());
+            }
+            canonical.fill_mask(scratch, &state, mask.as_mut());
+            if !is_accepting && mask.none() {
+                return Err(format!("a dead end after {sequence:?}"));
+            }
+            for (token, text) in vocabulary.text_tokens() {
+                let mut next = state.clone();
+                let is_read = canonical.advance(scratch, &mut next, token).is_ok();
+                if is_read != mask.contains(token) {
+                    return Err(format!("{sequence:?}, {token:?}: read {is_read}, and the mask says otherwise"));
+                }
+                if is_read && len + text.len() <= LONGEST {
+                    open.push(([&sequence[..], &[token]].concat(), len + text.len(), next));
+                }
+            }
+        }
+        if found != expected {
+            let more: Vec<_> = found.difference(&expected).collect();
+            let missing: Vec<_> = expected.difference(&found).collect();
+            return Err(format!("too many: {more:?}, missing: {missing:?}"));
+        }
+        conformance::check_constraint(&canonical, 3).map_err(|error| error.to_string())
+    }
+}
+
+/// All texts of up to `longest` letters.
+fn texts(longest: usize) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut begin = 0;
+    for _ in 0..longest {
+        let end = all.len();
+        for at in begin..end {
+            for letter in ["a", "b", "c"] {
+                all.push(format!("{}{letter}", all[at]));
+            }
+        }
+        begin = end;
+    }
+    all
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config(250))]
+
+    #[test]
+    fn sequences_are_those_of_the_tokenizer(shapes in random::grammar(), seed in any::<u64>()) {
+        let toy = Toy::new(seed);
+        let result = toy.check(&shapes.build());
+        prop_assert!(result.is_ok(), "{}\n{}\n{}", result.unwrap_err(), shapes, toy.file);
+    }
+
+    #[test]
+    fn sequences_of_plain_grammars_are_those_of_the_tokenizer(
+        shapes in random::plain_grammar(),
+        seed in any::<u64>(),
+    ) {
+        let toy = Toy::new(seed);
+        let result = toy.check(&shapes.build());
+        prop_assert!(result.is_ok(), "{}\n{}\n{}", result.unwrap_err(), shapes, toy.file);
+    }
+}
