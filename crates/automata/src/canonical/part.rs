@@ -231,6 +231,11 @@ impl CanonicalIndex {
         self.liveness().is_live(byte, after)
     }
 
+    /// Whether `byte` is not the last but one byte of an added token.
+    pub fn is_calm(&self, byte: u8) -> bool {
+        self.liveness().is_calm_byte(byte)
+    }
+
     /// Whether `byte` is an ordinary character: the tokenizer reads it after any text.
     pub fn is_ordinary(&self, byte: u8) -> bool {
         self.liveness().place(&[byte]).is_some_and(|_| byte.is_ascii())

@@ -109,6 +109,21 @@ impl UnorderedGroup {
         }
     }
 
+    /// Whether a text of the group has only members for which `is_fine` holds, as far as the group's start tells:
+    /// `others` says it of the rule that may occur any number of times.
+    #[cfg(feature = "canonical")]
+    pub(crate) fn has_way(&self, is_fine: impl Fn(usize) -> bool, others: bool) -> bool {
+        let requires = |required: &Members| {
+            let mut members = (0..self.members.len()).filter(|at| required[at / 64] >> (at % 64) & 1 != 0);
+            members.all(&is_fine)
+        };
+        let fine = (0..self.members.len()).filter(|member| is_fine(*member)).count();
+        let mut required = self.members.iter().enumerate().filter(|(_, (_, is_required))| *is_required);
+        required.all(|(member, _)| is_fine(member))
+            && self.choices.iter().all(|choice| choice.ways.iter().any(|(_, required)| requires(required)))
+            && (others || fine >= self.min as usize)
+    }
+
     /// The choice of a member.
     fn choice_of(&self, member: usize) -> Option<&Choice> {
         let choice = self.choice_of.get(member).copied().flatten()?;
@@ -335,6 +350,14 @@ impl GroupStates {
             }
         };
         &self.edges[first as usize..end as usize]
+    }
+
+    /// How many members must still come after a position, and whether nothing of its group was read before it.
+    #[cfg(feature = "canonical")]
+    pub(crate) fn missing(&self, groups: &Table<GroupId, UnorderedGroup>, position: Position) -> (u32, bool) {
+        let (state, group, at) = self.find(groups, position);
+        let missing = state.rest(group, at).map_or(state.missing, |(missing, ..)| missing);
+        (missing, group.start() == position)
     }
 
     /// The group of a position. Its number is the same in all tables.

@@ -459,6 +459,11 @@ impl SplitLiveness {
             }
     }
 
+    /// Whether `byte` is not the last but one byte of an added token.
+    pub(crate) fn is_calm_byte(&self, byte: u8) -> bool {
+        !self.last_but_one.contains(byte)
+    }
+
     /// Whether `dfa` has texts of any length of ASCII characters that are ordinary and end no added token.
     pub(crate) fn is_endless(&self, dfa: &Dfa) -> bool {
         let bytes: Vec<u8> = (0..0x80u8)

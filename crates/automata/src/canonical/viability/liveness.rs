@@ -34,6 +34,10 @@ impl<L: LazyDfa> Query<'_, L> {
         if let Some(known) = self.memo.live.get(&at) {
             return *known;
         }
+        // The answer is not used.
+        if self.memo.is_beyond {
+            return false;
+        }
         if self.is_live_by_lookahead2(at) {
             self.memo.live.insert(at, true, 0);
             return true;

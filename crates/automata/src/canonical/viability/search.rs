@@ -50,6 +50,10 @@ struct Open {
 impl<L: LazyDfa> Query<'_, L> {
     /// Whether tokens lead from `at`, after `token` in the same piece, to a place where the piece may end.
     pub(super) fn search(&mut self, token: u32, at: Position) -> bool {
+        // The answer is not used.
+        if self.memo.is_beyond {
+            return false;
+        }
         let first = match self.viable_after(token, at) {
             Ok(successor) => {
                 self.keep(token, at, successor);

@@ -16,7 +16,7 @@ use unskew_automata::{
     canonical::{CanonicalError, CanonicalIndex, Safety, TextPart},
 };
 use unskew_grammar::{
-    CountedUnits,
+    CountedUnits, RuleId,
     kit::terminal::{ScanState, reading::Scan},
 };
 use unskew_trie::ByteSet;
@@ -26,7 +26,7 @@ use crate::{
     network::{
         rules::{END, Position, Rules},
         terminals::{ScanTerminal, Scanner, Terminals},
-        unordered::{GroupId, UnorderedGroup, is_of_group},
+        unordered::{GroupId, GroupStates, UnorderedGroup, is_of_group},
     },
     parser::configurations::Compiled,
 };
@@ -43,7 +43,9 @@ pub(super) struct GrammarFacts {
     terminals: Table<ScanTerminal, TerminalFacts>,
     /// By position: whether ordinary text leads to the end of its rule, and the number of bytes to it, at least.
     rest: Table<Position, Rest>,
-    groups: Table<GroupId, Rest>,
+    /// By group with members in any order: the same at its start, and whether ordinary text is enough at all other
+    /// positions.
+    groups: Table<GroupId, (Rest, bool)>,
     /// Whether ordinary text leads to the end of a rule from each position.
     pub(super) all_end: bool,
     /// The bytes of all terminals.
@@ -51,25 +53,97 @@ pub(super) struct GrammarFacts {
     pub(super) has_ids: bool,
 }
 
+/// Whether ordinary text is enough for a part of the output, by what is known of the bytes before and after it.
+///
+/// The last byte of an added token, such as `>` of `<|end|>`, is ordinary where the byte before it is not the last but
+/// one. So a part has a way from *any* byte before it, or from a *calm* one alone; and its last byte may be calm too, for
+/// the part after it. One bit each, of which calm before and any after are the weakest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ways(u8);
+
+impl Ways {
+    pub(super) const NONE: Self = Self(0);
+    /// No text.
+    pub(super) const EMPTY: Self = Self(0b1101);
+    const ANY_TO_ANY: u8 = 0b0001;
+    const ANY_TO_CALM: u8 = 0b0010;
+    const CALM_TO_ANY: u8 = 0b0100;
+    const CALM_TO_CALM: u8 = 0b1000;
+
+    /// The ways of a text of this safety, which has at least one byte. `is_calm`: whether its last byte is.
+    pub(super) fn of(safety: Safety, is_calm: bool) -> Self {
+        let calm = if is_calm { Self::CALM_TO_ANY | Self::CALM_TO_CALM } else { Self::CALM_TO_ANY };
+        let any = if is_calm { Self::ANY_TO_ANY | Self::ANY_TO_CALM } else { Self::ANY_TO_ANY };
+        Self(match safety {
+            Safety::Always => any | calm,
+            Safety::WhenCalm => calm,
+            Safety::Unknown => 0,
+        })
+    }
+
+    fn has(self, way: u8) -> bool {
+        self.0 & way != 0
+    }
+
+    pub(super) fn then(self, next: Self) -> Self {
+        let via = |to_any, to_calm| {
+            let mut after = 0;
+            if self.has(to_any) {
+                after |= next.0 & 0b11;
+            }
+            if self.has(to_calm) {
+                after |= next.0 >> 2;
+            }
+            after
+        };
+        let (any, calm) = (
+            via(Self::ANY_TO_ANY, Self::ANY_TO_CALM),
+            via(Self::CALM_TO_ANY, Self::CALM_TO_CALM),
+        );
+        Self(any | calm << 2)
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether `rest` may follow a text whose last byte is calm, or any.
+    pub(super) fn leads(ends_calm: EndsCalm, rest: Self) -> bool {
+        rest.has(if ends_calm { Self::CALM_TO_ANY } else { Self::ANY_TO_ANY })
+    }
+
+    /// Whether the end of the output follows after any byte, or after a calm one.
+    pub(super) fn safety(self) -> Safety {
+        match self {
+            _ if self.has(Self::ANY_TO_ANY) => Safety::Always,
+            _ if self.has(Self::CALM_TO_ANY) => Safety::WhenCalm,
+            _ => Safety::Unknown,
+        }
+    }
+}
+
 /// What follows up to the end of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rest {
-    /// Whether ordinary text is enough.
-    pub(super) is_safe: bool,
+    pub(super) ways: Ways,
     /// The number of bytes, at least.
     pub(super) bytes: u32,
 }
 
 impl Rest {
-    const NONE: Self = Self { is_safe: true, bytes: 0 };
-    const UNKNOWN: Self = Self { is_safe: false, bytes: FAR };
+    const NOTHING: Self = Self { ways: Ways::EMPTY, bytes: 0 };
+    const UNKNOWN: Self = Self { ways: Ways::NONE, bytes: FAR };
+
+    fn is_safe(self) -> bool {
+        self.ways.has(Ways::ANY_TO_ANY)
+    }
 
     fn then(self, next: Self) -> Self {
-        Self { is_safe: self.is_safe && next.is_safe, bytes: (self.bytes + next.bytes).min(FAR) }
+        Self { ways: self.ways.then(next.ways), bytes: (self.bytes + next.bytes).min(FAR) }
     }
 
     fn or(self, other: Self) -> Self {
-        Self { is_safe: self.is_safe || other.is_safe, bytes: self.bytes.min(other.bytes) }
+        Self { ways: self.ways.or(other.ways), bytes: self.bytes.min(other.bytes) }
     }
 }
 
@@ -77,14 +151,17 @@ impl Rest {
 #[derive(Debug)]
 pub(super) enum TerminalFacts {
     /// By number of bytes read.
-    Literal(Box<[Safety]>),
-    Text(Arc<TextPart>),
-    Counted(Arc<TextPart>, CountedFacts),
+    Literal(Box<[Safety]>, EndsCalm),
+    Text(Arc<TextPart>, EndsCalm),
+    Counted(Arc<TextPart>, EndsCalm, CountedFacts),
     /// A token that is read by its id, or a set of them.
     Id { is_safe: bool },
     /// The end of the output, or a terminal that no rule has.
     Nothing,
 }
+
+/// Whether each last byte of a terminal is calm: not the last but one of an added token.
+type EndsCalm = bool;
 
 /// The facts of an automaton whose units are counted.
 #[derive(Debug)]
@@ -108,7 +185,7 @@ impl GrammarFacts {
         let mut facts = Self {
             terminals: Table::default(),
             rest: Table::filled(Rest::UNKNOWN, rules.len()),
-            groups: Table::filled(Rest::UNKNOWN, rules.groups.len()),
+            groups: Table::filled((Rest::UNKNOWN, false), rules.groups.len()),
             all_end: false,
             bytes: ByteSet::default(),
             has_ids: false,
@@ -122,8 +199,9 @@ impl GrammarFacts {
             facts.terminals.push(made);
         }
         facts.find_rests(rules, terminals);
-        let rests = facts.rest.entries().iter().chain(facts.groups.entries());
-        facts.all_end = rests.skip(1).all(|rest| rest.is_safe);
+        let groups = facts.groups.entries().iter();
+        facts.all_end = facts.rest.entries().iter().all(|rest| rest.is_safe())
+            && groups.copied().all(|(start, is_safe_inside)| start.is_safe() && is_safe_inside);
         Ok(facts)
     }
 
@@ -137,7 +215,8 @@ impl GrammarFacts {
             let text = terminals.literal(terminal);
             text.iter().for_each(|byte| self.bytes.insert(*byte));
             let safety = index.text_safety(text).ok_or(CanonicalError::NotUtf8)?;
-            return Ok(TerminalFacts::Literal(safety.into()));
+            let ends_calm = text.last().is_some_and(|byte| index.is_calm(*byte));
+            return Ok(TerminalFacts::Literal(safety.into(), ends_calm));
         }
         Ok(match terminals.scanner(terminal) {
             Scanner::Token(token) => {
@@ -157,12 +236,13 @@ impl GrammarFacts {
                 let scan = terminals.scan(terminal).expect("it is text");
                 scan.dfa.bytes().for_each(|byte| self.bytes.insert(byte));
                 let part = index.part(scan.dfa).ok_or(CanonicalError::NotUtf8)?;
+                let ends_calm = scan.dfa.last_bytes().iter().all(|byte| index.is_calm(byte));
                 match scan.count {
-                    None => TerminalFacts::Text(part),
+                    None => TerminalFacts::Text(part, ends_calm),
                     Some(count) => {
                         let unit = index.part(count.unit()).ok_or(CanonicalError::NotUtf8)?;
                         let facts = CountedFacts::new(count, &part, &unit, index);
-                        TerminalFacts::Counted(part, facts)
+                        TerminalFacts::Counted(part, ends_calm, facts)
                     }
                 }
             }
@@ -174,19 +254,19 @@ impl GrammarFacts {
         let groups: HashMap<Position, GroupId> =
             rules.groups.iter().map(|(id, group)| (group.start(), id)).collect();
         // Before each rule is known, its end is far.
-        self.rest[END] = Rest::NONE;
+        self.rest[END] = Rest::NOTHING;
         let of_terminal = (0..self.terminals.len()).map(ScanTerminal::from_index);
         let of_terminal: Table<ScanTerminal, Rest> =
             of_terminal.map(|terminal| self.whole(terminals, terminal)).collect();
         for _ in 0..SWEEPS {
             let mut changed = false;
             let of_rule = |facts: &Self, start: Position| match is_of_group(start) {
-                true => facts.groups[groups[&start]],
+                true => facts.groups[groups[&start]].0,
                 false => facts.rest[start],
             };
             for position in (1..rules.len()).rev().map(Position::from_index) {
                 let mut rest = match rules.is_accepting(position) {
-                    true => Rest::NONE,
+                    true => Rest::NOTHING,
                     false => Rest::UNKNOWN,
                 };
                 for (terminal, after) in rules.terminals(position) {
@@ -209,26 +289,43 @@ impl GrammarFacts {
 
     /// A whole text of `terminal`.
     fn whole(&self, terminals: &Terminals, terminal: ScanTerminal) -> Rest {
-        let is_distinct = terminals.is_distinct(terminal);
         match &self.terminals[terminal] {
-            TerminalFacts::Literal(safety) => {
-                let bytes = terminals.literal_len(terminal);
-                Rest { is_safe: safety[0] == Safety::Always, bytes: u32::try_from(bytes).unwrap_or(FAR) }
+            TerminalFacts::Literal(safety, ends_calm) => {
+                let bytes = u32::try_from(terminals.literal_len(terminal)).unwrap_or(FAR);
+                Rest { ways: Ways::of(safety[0], *ends_calm), bytes }
             }
-            TerminalFacts::Text(part) | TerminalFacts::Counted(part, _) => {
+            TerminalFacts::Text(part, ends_calm) | TerminalFacts::Counted(part, ends_calm, _) => {
                 let scan = terminals.scan(terminal).expect("it is text");
                 let start = scan.start();
-                let is_safe = match scan.except {
-                    // Some text of many is left: an ordinary one leaves all those that are excluded or used.
-                    Some(_) => part.is_endless() && part.safety(scan.at(start)) == Safety::Always,
-                    None => self.safety(terminal, scan, start) == Safety::Always,
+                let mut safety = match scan.except {
+                    // Of ordinary texts of any length some are left, whatever is excluded or used.
+                    Some(_) => part.safety(scan.at(start)),
+                    None => self.safety(terminal, scan, start),
                 };
-                let bytes = part.to_end(scan.at(start)).min(FAR);
-                Rest { is_safe: is_safe && (!is_distinct || part.is_endless()), bytes }
+                if (scan.except.is_some() || terminals.is_distinct(terminal)) && !part.is_endless() {
+                    safety = Safety::Unknown;
+                }
+                // The way may be the empty text.
+                let ways = match scan.dfa.is_accepting(scan.dfa.start()) {
+                    true => Ways::of(safety, false).or(Ways::EMPTY),
+                    false => Ways::of(safety, *ends_calm),
+                };
+                Rest { ways, bytes: part.to_end(scan.at(start)).min(FAR) }
             }
-            TerminalFacts::Id { is_safe } => Rest { is_safe: *is_safe, bytes: 1 },
-            TerminalFacts::Nothing => Rest::NONE,
+            TerminalFacts::Id { is_safe: true } => Rest { ways: Ways::of(Safety::Always, true), bytes: 1 },
+            TerminalFacts::Id { is_safe: false } => Rest { bytes: 1, ..Rest::UNKNOWN },
+            TerminalFacts::Nothing => Rest::NOTHING,
         }
+    }
+
+    /// The ways from a state of `terminal`, no literal, to its end, whatever keys are used.
+    #[inline]
+    pub(super) fn ways(&self, terminal: ScanTerminal, scan: Scan<'_>, state: ScanState) -> Ways {
+        let ends_calm = match &self.terminals[terminal] {
+            TerminalFacts::Text(_, ends_calm) | TerminalFacts::Counted(_, ends_calm, _) => *ends_calm,
+            _ => false,
+        };
+        Ways::of(self.safety(terminal, scan, state), ends_calm)
     }
 
     /// The facts of `terminal`.
@@ -241,11 +338,11 @@ impl GrammarFacts {
     #[inline]
     pub(super) fn safety(&self, terminal: ScanTerminal, scan: Scan<'_>, state: ScanState) -> Safety {
         match &self.terminals[terminal] {
-            TerminalFacts::Text(part) => match scan.except {
+            TerminalFacts::Text(part, _) => match scan.except {
                 Some(except) if except.is_excluding(state) => Safety::Unknown,
                 _ => part.safety(scan.at(state)),
             },
-            TerminalFacts::Counted(_, facts) => match scan.count {
+            TerminalFacts::Counted(_, _, facts) => match scan.count {
                 Some(count) if facts.is_safe(count, state) => Safety::Always,
                 _ => Safety::Unknown,
             },
@@ -253,26 +350,52 @@ impl GrammarFacts {
         }
     }
 
-    /// What follows `position` in its rule; `group` is its group, if it is a position of one.
+    /// What follows `position` in its rule. `groups` are the states of groups of the parser that has the position.
     #[inline]
-    pub(super) fn rest(&self, position: Position, group: impl FnOnce() -> GroupId) -> Rest {
-        if is_of_group(position) { self.groups[group()] } else { self.rest[position] }
+    pub(super) fn rest(&self, rules: &Rules, groups: &GroupStates, position: Position) -> Rest {
+        if !is_of_group(position) {
+            return self.rest[position];
+        }
+        let group = groups.group(position);
+        let (start, is_safe_inside) = self.groups[group];
+        let (missing, is_start) = groups.missing(&rules.groups, position);
+        if is_start {
+            return start;
+        }
+        let required = rules.groups[group].members.iter().filter(|(_, is_required)| *is_required).count();
+        let each = start.bytes.div_ceil(u32::try_from(required.max(1)).unwrap_or(FAR));
+        let ways = if is_safe_inside { start.ways } else { Ways::NONE };
+        Rest { ways, bytes: missing.saturating_mul(each).min(start.bytes) }
     }
 }
 
-/// The members of a group that have to come, with separators; safe if all are.
-fn of_group(group: &UnorderedGroup, of_rule: impl Fn(unskew_grammar::RuleId) -> Rest) -> Rest {
-    let separator = group.separator.map_or(Rest::NONE, &of_rule);
-    let others = group.others.map_or(Rest::NONE, &of_rule);
-    let mut rest = Rest { is_safe: separator.is_safe && others.is_safe, bytes: 0 };
-    for (member, is_required) in &group.members {
-        let member = of_rule(*member);
-        rest.is_safe &= member.is_safe;
-        if *is_required {
-            rest.bytes = (rest.bytes + member.bytes + separator.bytes).min(FAR);
-        }
+/// What a group takes: the members that have to come, with separators; and whether whatever comes of it is safe.
+fn of_group(group: &UnorderedGroup, of_rule: impl Fn(RuleId) -> Rest) -> (Rest, bool) {
+    let separator = group.separator.map_or(Rest::NOTHING, &of_rule);
+    let others = group.others.map(&of_rule);
+    let members: Vec<Rest> = group.members.iter().map(|(member, _)| of_rule(*member)).collect();
+    let by = |way: u8| {
+        let has = |rest: Rest| rest.ways.has(way);
+        separator.is_safe() && group.has_way(|member| has(members[member]), others.is_some_and(has))
+    };
+    let mut ways = Ways::NONE;
+    if by(Ways::ANY_TO_ANY) {
+        ways = ways.or(Ways(Ways::ANY_TO_ANY | Ways::CALM_TO_ANY));
     }
-    rest
+    if by(Ways::ANY_TO_CALM) {
+        // If no member comes, the byte before is the last one.
+        let has_member = group.min > 0 || group.members.iter().any(|(_, is_required)| *is_required);
+        ways = ways.or(Ways(Ways::CALM_TO_CALM | if has_member { Ways::ANY_TO_CALM } else { 0 }));
+    }
+    let mut start = Rest { ways, bytes: 0 };
+    for (member, _) in members.iter().zip(&group.members).filter(|(_, (_, is_required))| *is_required) {
+        start.bytes = (start.bytes + member.bytes + separator.bytes).min(FAR);
+    }
+    // From inside, the byte before is that of a member, and whatever comes leads to what the start leads to.
+    let is_fine = |rest: Rest| rest.is_safe() && rest.ways.has(Ways::ANY_TO_CALM) >= start.ways.has(Ways::CALM_TO_CALM);
+    let is_safe_inside =
+        separator.is_safe() && others.is_none_or(is_fine) && members.iter().copied().all(is_fine);
+    (start, is_safe_inside)
 }
 
 impl CountedFacts {

@@ -25,11 +25,14 @@ use unskew_trie::ByteSet;
 
 use super::{
     super::{GrammarConstraint, GrammarScratch, state::ConfigurationPair},
-    facts::{GrammarFacts, Rest, TerminalFacts},
+    facts::{GrammarFacts, Rest, TerminalFacts, Ways},
 };
 use crate::{
     ids::Id,
-    network::{terminals::{ScanTerminal, Scanner}, unordered::is_of_group},
+    network::{
+        rules::Position,
+        terminals::{ScanTerminal, Scanner},
+    },
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         continuations::Continuation,
@@ -40,7 +43,7 @@ use crate::{
 };
 
 /// The most positions that a search visits.
-const POSITIONS: usize = 1 << 14;
+const POSITIONS: usize = 1 << 12;
 
 /// The number of tokens from which on a walk over the vocabulary takes less time than reading each of them.
 const WALK: usize = 4_096;
@@ -55,7 +58,7 @@ pub(super) struct Found {
     /// The configuration after a byte, where keys are tracked.
     steps: HashMap<(Configuration, u8), Option<Configuration>>,
     /// The rests of the rules that have called.
-    safe: HashMap<Continuation, bool>,
+    ways: HashMap<Continuation, Ways>,
     distance: HashMap<Continuation, u32>,
     /// The tokens of terminals with a count.
     counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
@@ -68,7 +71,7 @@ impl Found {
         let counted: usize = self.counted.values().map(|tokens| tokens.memory_usage()).sum();
         self.states.len() * 2 * size_of::<(Configuration, StateFacts)>()
             + self.steps.len() * 2 * size_of::<((Configuration, u8), Option<Configuration>)>()
-            + (self.safe.len() + self.distance.len()) * 16
+            + (self.ways.len() + self.distance.len()) * 16
             + counted
     }
 }
@@ -173,26 +176,29 @@ impl<'a> GrammarLanguage<'a> {
                 let edges: SmallVec<[_; 8]> = terminals.sharing(edges, terminal, depth).into();
                 facts.places &= place_after(&terminals.literal(terminal)[..depth]);
                 for (literal, target) in edges {
-                    let TerminalFacts::Literal(safety) = self.facts.of(literal) else { continue };
-                    if safety.len() > depth + 1 && self.is_safe(configurations, found, target.state()) {
-                        facts.add_safety(safety[depth]);
-                        let byte = terminals.literal(literal)[depth];
-                        if self.index.is_live(byte, safety[depth + 1]) {
-                            facts.live.insert(byte);
-                        }
+                    let TerminalFacts::Literal(safety, ends_calm) = self.facts.of(literal) else { continue };
+                    let Some(after) = safety.get(depth + 1) else { continue };
+                    let rest = self.rest_of(configurations, found, target.state());
+                    facts.add(Ways::of(safety[depth], *ends_calm).then(rest));
+                    let byte = terminals.literal(literal)[depth];
+                    if self.is_live_in_literal(byte, *after, *ends_calm, depth + 2 > safety.len() - 1, rest) {
+                        facts.live.insert(byte);
                     }
                 }
                 continue;
             }
             let Some(scan) = terminals.scan(terminal) else { continue };
             let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
-            if let TerminalFacts::Text(part) | TerminalFacts::Counted(part, _) = self.facts.of(terminal) {
+            if let TerminalFacts::Text(part, _) | TerminalFacts::Counted(part, ..) = self.facts.of(terminal) {
                 facts.places &= part.places(scan.at(state));
             }
-            if self.is_safe(configurations, found, rest) {
-                let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
-                self.add_terminal(&mut facts, terminal, scan, state, used.as_deref().unwrap_or(&[]));
+            let rest = self.rest_of(configurations, found, rest);
+            let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
+            let used = used.as_deref().unwrap_or(&[]);
+            if used.is_empty() {
+                facts.add(self.facts.ways(terminal, scan, state).then(rest));
             }
+            self.add_live(&mut facts.live, (terminal, scan, state), used, rest);
         }
         facts
     }
@@ -207,17 +213,13 @@ impl<'a> GrammarLanguage<'a> {
     ) {
         let compiled = self.compiled();
         let terminals = &compiled.terminals;
-        if self.is_safe(configurations, found, state) {
-            facts.safety = Safety::Always;
-        }
+        facts.add(self.rest_of(configurations, found, state));
         for (terminal, rest) in self.followers(configurations, state) {
-            if !self.is_safe(configurations, found, rest) {
-                continue;
-            }
+            let rest = self.rest_of(configurations, found, rest);
             if terminals.is_literal(terminal) {
-                let TerminalFacts::Literal(safety) = self.facts.of(terminal) else { continue };
+                let TerminalFacts::Literal(safety, ends_calm) = self.facts.of(terminal) else { continue };
                 let byte = terminals.literal(terminal)[0];
-                if self.index.is_live(byte, safety[1]) {
+                if self.is_live_in_literal(byte, safety[1], *ends_calm, safety.len() == 2, rest) {
                     facts.live.insert(byte);
                 }
             } else if let Some(scan) = terminals.scan(terminal) {
@@ -225,31 +227,49 @@ impl<'a> GrammarLanguage<'a> {
                     true => used_before(configurations, compiled, state, terminal),
                     false => Vec::new(),
                 };
-                let mut begun = *facts;
-                self.add_terminal(&mut begun, terminal, scan, scan.start(), &used);
-                facts.live = begun.live;
+                self.add_live(&mut facts.live, (terminal, scan, scan.start()), &used, rest);
             }
         }
     }
 
-    /// Adds the safety and the live bytes of a terminal whose rest is safe. `used` are the rests of keys that begin as
-    /// the text so far.
-    fn add_terminal(
+    /// Whether a literal is certain to go on with `byte`, after which it has this safety, and `rest` follows it.
+    fn is_live_in_literal(
         &self,
-        facts: &mut StateFacts,
-        terminal: ScanTerminal,
-        scan: Scan<'_>,
-        state: ScanState,
+        byte: u8,
+        after: Safety,
+        ends_calm: bool,
+        is_last: bool,
+        rest: Ways,
+    ) -> bool {
+        let ways = match is_last {
+            true => rest,
+            false => Ways::of(after, ends_calm).then(rest),
+        };
+        self.index.is_live(byte, ways.safety())
+    }
+
+    /// Adds the bytes with which a terminal is certain to go on, where `rest` follows it. `used` are the rests of keys
+    /// that begin as the text so far.
+    fn add_live(
+        &self,
+        live: &mut ByteSet,
+        (terminal, scan, state): (ScanTerminal, Scan<'_>, ScanState),
         used: &[Arc<[u8]>],
+        rest: Ways,
     ) {
-        if used.is_empty() {
-            facts.add_safety(self.facts.safety(terminal, scan, state));
-        }
         let is_plain = used.is_empty()
             && scan.count.is_none()
             && scan.except.is_none_or(|except| !except.is_excluding(state));
-        if let (true, TerminalFacts::Text(part)) = (is_plain, self.facts.of(terminal)) {
-            facts.live.union(&part.live(scan.at(state)));
+        let (TerminalFacts::Text(part, ends_calm) | TerminalFacts::Counted(part, ends_calm, _)) =
+            self.facts.of(terminal)
+        else {
+            return;
+        };
+        if !Ways::leads(*ends_calm, rest) {
+            return;
+        }
+        if is_plain {
+            live.union(&part.live(scan.at(state)));
             return;
         }
         for byte in 0..0x80u8 {
@@ -260,7 +280,7 @@ impl<'a> GrammarLanguage<'a> {
             if let Some(next) = scan.step(state, byte)
                 && self.index.is_live(byte, self.facts.safety(terminal, scan, next))
             {
-                facts.live.insert(byte);
+                live.insert(byte);
             }
         }
     }
@@ -305,48 +325,56 @@ impl<'a> GrammarLanguage<'a> {
         edges.into_iter().map(after).collect()
     }
 
-    /// Whether ordinary text leads from a parser state to the end of the output.
-    fn is_safe(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> bool {
-        self.facts.all_end || {
-            let parser = &configurations.parser;
-            let mut items = parser.items(state).iter();
-            items.any(|(position, continuation, _)| {
-                self.rest(configurations, *position).is_safe && self.ends(configurations, found, *continuation)
-            })
+    /// The ways from a parser state to the end of the output.
+    fn rest_of(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> Ways {
+        if self.facts.all_end {
+            return Ways::of(Safety::Always, false);
         }
+        let items = configurations.parser.items(state).iter();
+        items.fold(Ways::NONE, |ways, (position, continuation, _)| {
+            let rest = self.rest(configurations, *position).ways;
+            ways.or(rest.then(self.callers(configurations, found, *continuation)))
+        })
     }
 
-    fn rest(&self, configurations: &Configurations, position: crate::network::rules::Position) -> Rest {
-        debug_assert!(is_of_group(position) || position.index() < self.compiled().rules.len());
-        self.facts.rest(position, || configurations.parser.groups().group(position))
+    fn rest(&self, configurations: &Configurations, position: Position) -> Rest {
+        self.facts.rest(&self.compiled().rules, configurations.parser.groups(), position)
     }
 
-    /// Whether ordinary text leads from the callers of a rule to the end of the output.
-    fn ends(&self, configurations: &Configurations, found: &mut Found, continuation: Continuation) -> bool {
-        if let Some(known) = found.safe.get(&continuation) {
+    /// The ways from the callers of a rule to the end of the output. Without recursion: a text may be nested deep.
+    fn callers(&self, configurations: &Configurations, found: &mut Found, continuation: Continuation) -> Ways {
+        if let Some(known) = found.ways.get(&continuation) {
             return *known;
         }
         let continuations = configurations.parser.continuations();
-        let mut seen: HashSet<Continuation> = HashSet::from_iter([continuation]);
+        // Those that can be reached, and then their ways, until nothing changes.
         let mut open = vec![continuation];
-        let mut ends = false;
+        let mut reached: Vec<Continuation> = Vec::new();
+        found.ways.insert(Continuation::ROOT, Ways::EMPTY);
+        let mut seen: HashSet<Continuation> = HashSet::from_iter([continuation]);
         while let Some(next) = open.pop() {
-            let known = found.safe.get(&next).copied();
-            if next == Continuation::ROOT || known == Some(true) {
-                ends = true;
+            reached.push(next);
+            let callers = continuations.frames(next).iter().map(|(_, after, _)| *after);
+            open.extend(callers.filter(|after| !found.ways.contains_key(after) && seen.insert(*after)));
+        }
+        let mut ways: HashMap<Continuation, Ways> = reached.iter().map(|one| (*one, Ways::NONE)).collect();
+        loop {
+            let mut changed = false;
+            for one in reached.iter().rev() {
+                let of_frame = |(position, after, _): &(Position, Continuation, _)| {
+                    let after = found.ways.get(after).or_else(|| ways.get(after)).copied();
+                    self.rest(configurations, *position).ways.then(after.unwrap_or(Ways::NONE))
+                };
+                let frames = continuations.frames(*one).iter();
+                let new = frames.map(of_frame).fold(Ways::NONE, Ways::or);
+                changed |= ways.insert(*one, new) != Some(new);
+            }
+            if !changed {
                 break;
             }
-            if known == Some(false) {
-                continue;
-            }
-            for (position, after, _) in continuations.frames(next) {
-                if self.rest(configurations, *position).is_safe && seen.insert(*after) {
-                    open.push(*after);
-                }
-            }
         }
-        found.safe.insert(continuation, ends);
-        ends
+        found.ways.extend(ways);
+        found.ways[&continuation]
     }
 
     /// The number of bytes from a parser state to the end of the output, at least.
@@ -430,10 +458,8 @@ impl<'a> GrammarLanguage<'a> {
             let hypothesis = configurations.hypotheses(configuration)[at];
             if let Some(state) = configurations.after(compiled, hypothesis) {
                 for (terminal, rest) in self.followers(configurations, state) {
-                    if terminals.is_literal(terminal) || !self.is_safe(configurations, found, rest) {
-                        continue;
-                    }
-                    if let Some(scan) = terminals.scan(terminal) {
+                    let rest = self.rest_of(configurations, found, rest);
+                    if let Some(scan) = self.certain_scan(terminal, rest) {
                         let used = match self.tracks(terminal) {
                             true => used_before(configurations, compiled, state, terminal),
                             false => Vec::new(),
@@ -445,14 +471,26 @@ impl<'a> GrammarLanguage<'a> {
             let Some(terminal) = hypothesis.terminal.filter(|terminal| !terminals.is_literal(*terminal)) else {
                 continue;
             };
-            let Some(scan) = terminals.scan(terminal) else { continue };
             let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
-            if self.is_safe(configurations, found, rest) {
+            let rest = self.rest_of(configurations, found, rest);
+            if let Some(scan) = self.certain_scan(terminal, rest) {
                 let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
                 parts.extend(self.part(found, terminal, scan, state, used.as_deref().unwrap_or(&[])));
             }
         }
         parts
+    }
+
+    /// How `terminal` is scanned, if it is text that may come before `rest` whatever its last byte is.
+    fn certain_scan(&self, terminal: ScanTerminal, rest: Ways) -> Option<Scan<'a>> {
+        match self.facts.of(terminal) {
+            TerminalFacts::Text(_, ends_calm) | TerminalFacts::Counted(_, ends_calm, _)
+                if Ways::leads(*ends_calm, rest) =>
+            {
+                self.compiled().terminals.scan(terminal)
+            }
+            _ => None,
+        }
     }
 
     /// The certain tokens of a terminal in a state, without those with which a used key or an excluded text begins.
@@ -466,7 +504,7 @@ impl<'a> GrammarLanguage<'a> {
     ) -> Option<Arc<PartTokens>> {
         let trie = &self.constraint.trie;
         match self.facts.of(terminal) {
-            TerminalFacts::Text(part) => {
+            TerminalFacts::Text(part, _) => {
                 let tokens = self.index.part_tokens(part, scan.at(state));
                 let mut not_certain: HashSet<TokenId> = HashSet::new();
                 if let Some(except) = scan.except.filter(|except| except.is_excluding(state)) {
@@ -486,7 +524,7 @@ impl<'a> GrammarLanguage<'a> {
                     false => Arc::new(tokens.filtered(|token| !not_certain.contains(&token))),
                 })
             }
-            TerminalFacts::Counted(part, facts) if facts.is_as_uncounted => {
+            TerminalFacts::Counted(part, _, facts) if facts.is_as_uncounted => {
                 let count = scan.count?;
                 if let Some(known) = found.counted.get(&(terminal, state)) {
                     return Some(Arc::clone(known));
@@ -517,8 +555,8 @@ impl<'a> GrammarLanguage<'a> {
 }
 
 impl StateFacts {
-    fn add_safety(&mut self, safety: Safety) {
-        self.safety = match (self.safety, safety) {
+    fn add(&mut self, ways: Ways) {
+        self.safety = match (self.safety, ways.safety()) {
             (Safety::Always, _) | (_, Safety::Always) => Safety::Always,
             (Safety::WhenCalm, _) | (_, Safety::WhenCalm) => Safety::WhenCalm,
             _ => Safety::Unknown,
@@ -643,7 +681,8 @@ impl LazyDfa for GrammarLanguage<'_> {
                 else {
                     continue;
                 };
-                let (TerminalFacts::Text(part) | TerminalFacts::Counted(part, _)) = self.facts.of(terminal) else {
+                let (TerminalFacts::Text(part, _) | TerminalFacts::Counted(part, ..)) = self.facts.of(terminal)
+                else {
                     continue;
                 };
                 (part.to_end(scan.at(state)), rest)

@@ -19,6 +19,7 @@ mod language;
 
 use std::{fmt, sync::Arc};
 
+use hashbrown::HashSet;
 use smallvec::SmallVec;
 use unskew_automata::{
     Limits,
@@ -68,6 +69,8 @@ pub struct CanonicalGrammarScratch {
     grammar: GrammarScratch,
     found: Found,
     canonical: CanonicalScratch,
+    /// The states of which a mask takes too many steps.
+    beyond: HashSet<CanonicalState>,
     /// The stamp of the grammar's scratch when the others were begun.
     stamp: u64,
 }
@@ -124,7 +127,7 @@ impl CanonicalGrammar {
         state.readings.iter().all(|reading| {
             let canonical = self.canonical_of(scratch, reading);
             let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
-            if self.grammar.beyond(&scratch.grammar, at).is_some() {
+            if self.grammar.beyond(&scratch.grammar, at).is_some() || scratch.beyond.contains(&canonical) {
                 return false;
             }
             let CanonicalGrammarScratch { grammar, found, canonical: tables, .. } = scratch;
@@ -134,6 +137,7 @@ impl CanonicalGrammar {
             let is_within = !language.end() && is_within;
             if !is_within {
                 scratch.forget(&self.limits);
+                scratch.beyond.insert(canonical);
             }
             is_within
         })
@@ -144,6 +148,7 @@ impl CanonicalGrammar {
         let configuration = self.grammar.number(&mut scratch.grammar, &reading.grammar);
         if scratch.stamp != scratch.grammar.stamp {
             scratch.forget(&self.limits);
+            scratch.beyond.clear();
             scratch.stamp = scratch.grammar.stamp;
         }
         reading.canonical.renumbered(state_of(configuration))
@@ -183,7 +188,7 @@ impl Constraint for CanonicalGrammar {
         let grammar = self.grammar.scratch();
         let stamp = grammar.stamp;
         let canonical = CanonicalScratch::new(self.limits.mask_cache_bytes);
-        CanonicalGrammarScratch { grammar, found: Found::default(), canonical, stamp }
+        CanonicalGrammarScratch { grammar, found: Found::default(), canonical, beyond: HashSet::new(), stamp }
     }
 
     /// O(b + d) for a token of b bytes and merge trees d deep, if the liveness of the next position is known.
@@ -201,6 +206,10 @@ impl Constraint for CanonicalGrammar {
             let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
             if let Some(limit) = self.grammar.beyond(&scratch.grammar, at) {
                 refused = Rejected::beyond(token, limit);
+                continue;
+            }
+            if scratch.beyond.contains(&next) {
+                refused = Rejected::beyond(token, MASK_STEPS);
                 continue;
             }
             let CanonicalGrammarScratch { grammar, found, canonical, .. } = scratch;
