@@ -15,7 +15,7 @@ use std::{
 use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammar::{Grammar, GrammarLimits};
-use unskew_grammars::{GrammarConstraint, TreeLibrary};
+use unskew_grammars::{CanonicalGrammar, GrammarConstraint, TreeLibrary};
 use unskew_notation::{GrammarOptions, from_lark};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
@@ -137,6 +137,9 @@ pub const SCHEMA: &str = "unskew";
 /// The same, with the members of an object in any order.
 pub const SCHEMA_ANY_ORDER: &str = "unskew, any order";
 
+/// The same, with the tokenizer's own sequences alone.
+pub const SCHEMA_CANONICAL: &str = "unskew, canonical";
+
 /// The name of our engine that builds all states and edges ahead of time, and of the peer that does.
 pub const EAGER: &str = "unskew eager";
 /// See [`EAGER`].
@@ -175,6 +178,12 @@ pub fn ours_for_grammars() -> Vec<Builder> {
             Grammars::build(subject, Library::OfTheGrammar, in_lark)
         }),
         builder("unskew grammar, no library", |subject| Grammars::build(subject, Library::None, in_lark)),
+        Builder {
+            name: "unskew grammar, canonical",
+            build: CanonicalGrammars::build,
+            allows: Allows::FewerSpellings,
+            place: Place::Here,
+        },
     ]
 }
 
@@ -204,6 +213,13 @@ pub fn ours_for_schemas() -> Vec<Builder> {
     vec![
         builder(SCHEMA, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Declared)))),
         builder(SCHEMA_ANY_ORDER, |subject| Ok(Box::new(Schemas::new(subject, MemberOrder::Any)))),
+        Builder {
+            allows: Allows::FewerSpellings,
+            ..builder(SCHEMA_CANONICAL, |subject| {
+                let index = Some(index(subject)?);
+                Ok(Box::new(Schemas { index, ..Schemas::new(subject, MemberOrder::Declared) }))
+            })
+        },
     ]
 }
 
@@ -211,14 +227,57 @@ pub fn ours_for_schemas() -> Vec<Builder> {
 struct Schemas {
     library: Arc<TreeLibrary>,
     options: SchemaOptions,
+    /// Where only the tokenizer's own sequences are allowed.
+    index: Option<Arc<CanonicalIndex>>,
 }
 
 impl Schemas {
     fn new(subject: &Subject, order: MemberOrder) -> Self {
         let mut options = SchemaOptions::default();
         options.order = order;
-        Self { library: library(&subject.trie), options }
+        Self { library: library(&subject.trie), options, index: None }
     }
+}
+
+/// The index of a tokenizer's own sequences.
+fn index(subject: &Subject) -> Result<Arc<CanonicalIndex>, String> {
+    let tokenization = subject.tokenizer.tokenization().map_err(|error| error.to_string())?;
+    let tokenizer =
+        TokenizerAutomaton::new(&subject.vocabulary, tokenization).map_err(|error| error.to_string())?;
+    // The trie is that of the other engines, which is timed there.
+    let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&subject.trie));
+    index.map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// [`CanonicalGrammar`], with one library of trees for all grammars.
+struct CanonicalGrammars {
+    index: Arc<CanonicalIndex>,
+    library: Arc<TreeLibrary>,
+}
+
+impl CanonicalGrammars {
+    fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
+        Ok(Box::new(Self { index: index(subject)?, library: library(&subject.trie) }))
+    }
+}
+
+impl Engine for CanonicalGrammars {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Matcher + '_>, String> {
+        let limits = GrammarLimits::default();
+        let grammar = in_lark(pattern, &limits)?;
+        let grammar = GrammarConstraint::with_library(&grammar, &self.library, &limits);
+        canonical(grammar.map_err(|error| error.to_string())?, &self.index)
+    }
+}
+
+/// The canonical sequences of `grammar`.
+fn canonical<'a>(
+    grammar: GrammarConstraint,
+    index: &Arc<CanonicalIndex>,
+) -> Result<Box<dyn Matcher + 'a>, String> {
+    let made =
+        CanonicalGrammar::new(grammar, index, &Limits::default()).map_err(|error| error.to_string())?;
+    Ok(Box::new(ConstraintMatcher::new(made, CanonicalGrammar::memory_usage)))
 }
 
 impl Engine for Schemas {
@@ -228,7 +287,10 @@ impl Engine for Schemas {
         let grammar = grammar.map_err(|error| error.to_string())?;
         let constraint = GrammarConstraint::with_library(&grammar, &self.library, &limits.grammar);
         let constraint = constraint.map_err(|error| error.to_string())?;
-        Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage)))
+        match &self.index {
+            Some(index) => canonical(constraint, index),
+            None => Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage))),
+        }
     }
 }
 
@@ -322,13 +384,7 @@ struct Canonical {
 
 impl Canonical {
     fn build(subject: &Subject) -> Result<Box<dyn Engine>, String> {
-        let tokenization = subject.tokenizer.tokenization().map_err(|error| error.to_string())?;
-        let tokenizer =
-            TokenizerAutomaton::new(&subject.vocabulary, tokenization).map_err(|error| error.to_string())?;
-        // The trie is that of the lifted engine, which is timed there.
-        let index = CanonicalIndex::new(Arc::new(tokenizer), Arc::clone(&subject.trie));
-        let index = Arc::new(index.map_err(|error| error.to_string())?);
-        Ok(Box::new(Self { index }))
+        Ok(Box::new(Self { index: index(subject)? }))
     }
 }
 

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock,
-    engine::{Builder, Place, SCHEMA, SCHEMA_ANY_ORDER},
+    engine::{Builder, Place, SCHEMA, SCHEMA_ANY_ORDER, SCHEMA_CANONICAL},
     options::{ClockOptions, RecordOptions, glrmask},
     process::{Process, memory_of},
     subject_of_file,
@@ -78,6 +78,9 @@ pub(crate) struct Options {
     /// Ours takes the members of an object in any order (default: as declared)
     #[arg(long)]
     any_order: bool,
+    /// Ours with the tokenizer's own sequences alone beside ours with all: the sequences of instances are the tokenizer's
+    #[arg(long)]
+    canonical: bool,
     /// Keep caches between the instances of a schema (default: each starts as compiled)
     #[arg(long)]
     warm: bool,
@@ -154,8 +157,11 @@ pub(crate) fn run(builders: &[Builder], options: &Options) -> Result<(), String>
         ));
     }
     let ours = if options.any_order { SCHEMA_ANY_ORDER } else { SCHEMA };
-    let wanted =
-        |builder: &&Builder| builder.name == ours || options.peers.iter().any(|name| name == builder.name);
+    let wanted = |builder: &&Builder| {
+        builder.name == ours
+            || options.canonical && builder.name == SCHEMA_CANONICAL
+            || options.peers.iter().any(|name| name == builder.name)
+    };
     let begin = Instant::now();
     let files = files::files(options)?;
     let mut clients = Vec::new();

@@ -22,7 +22,9 @@ use unskew_automata::{
 use unskew_core::{
     AnyConstraint, AnyScratch, AnyState, Constraint, EndCache, MaskMut, Unconstrained, words_for,
 };
-use unskew_grammars::{Captures, GrammarConstraint, GrammarScratch, LeftOut};
+use unskew_grammars::{
+    CanonicalGrammar, CanonicalGrammarScratch, Captures, GrammarConstraint, GrammarScratch, LeftOut,
+};
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 use unskew_trie::ByteSet;
 
@@ -84,6 +86,20 @@ impl Measured for GrammarConstraint {
             counted + counted / 3
         };
         START + bytes_of(scratch, tables) + words_for(self.vocab_len()) * size_of::<u32>()
+    }
+}
+
+impl Measured for CanonicalGrammar {
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        self.grammar().left_out()
+    }
+
+    fn scratch_bytes(&self, scratch: &AnyScratch) -> usize {
+        bytes_of(scratch, |scratch: &CanonicalGrammarScratch| scratch.memory_usage() / 2 * 3)
     }
 }
 

@@ -107,7 +107,11 @@ impl CanonicalEngine {
     /// # Errors
     ///
     /// [`CanonicalError::NothingCanonical`].
-    pub fn check_any<L: LazyDfa>(&self, language: &L, memo: &mut CanonicalMemo) -> Result<(), CanonicalError> {
+    pub fn check_any<L: LazyDfa>(
+        &self,
+        language: &L,
+        memo: &mut CanonicalMemo,
+    ) -> Result<(), CanonicalError> {
         let start = self.context(language).automata().start();
         let has_any = self.query(language, memo).is_live_start(start);
         match memo.take_beyond() || has_any {

@@ -24,9 +24,9 @@
 mod constraint;
 mod engine;
 mod error;
-mod part;
 pub(crate) mod index;
 pub(crate) mod merges;
+mod part;
 #[cfg(test)]
 pub(crate) mod testing;
 mod texts;

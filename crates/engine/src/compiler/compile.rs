@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsStr, path::Path, sync::Arc};
 use unskew_automata::{AnyRegex, CanonicalConstraint, Pattern, RegexConstraint, dfa::DfaAlgebra, regex};
 use unskew_core::{Cancel, Constraint, Unconstrained};
 use unskew_grammar::Grammar;
-use unskew_grammars::{Captures, GrammarConstraint, TreeLibrary};
+use unskew_grammars::{CanonicalGrammar, Captures, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
 
 use crate::{
@@ -108,14 +108,14 @@ impl Making<'_> {
             let whole = dfas.concatenation([&healed?, &text?]).map_err(Error::constraint)?;
             if self.spec.canonical {
                 let made = CanonicalConstraint::from_dfa(&whole, &tokens.canonical_index()?, limits);
-                return self.canonical(made, None);
+                return self.canonical(made);
             }
             let made = RegexConstraint::from_dfa(Arc::new(whole), tokens.trie()?, limits);
             return Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None));
         }
         if self.spec.canonical {
             let made = CanonicalConstraint::new(pattern, &tokens.canonical_index()?, limits);
-            return self.canonical(made, None);
+            return self.canonical(made);
         }
         Ok(match regex(pattern, tokens.trie()?, limits).map_err(Error::constraint)? {
             AnyRegex::Dfa(constraint) => self.pool(constraint, None),
@@ -127,7 +127,7 @@ impl Making<'_> {
         let limits = &self.limits.regex;
         if self.spec.canonical {
             let made = CanonicalConstraint::from_choices(choices, &self.tokens.canonical_index()?, limits);
-            return self.canonical(made, None);
+            return self.canonical(made);
         }
         let made = RegexConstraint::from_choices(choices, self.tokens.trie()?, limits);
         Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None))
@@ -137,27 +137,24 @@ impl Making<'_> {
         let (tokens, limits) = (self.tokens, &self.limits);
         let grammar = grammar.behind(self.work.healed.as_bytes());
         grammars::take_fuel(&grammar, self.cancel, &limits.grammar)?;
-        if self.spec.canonical {
-            let dfa = grammar.regular(&limits.regex).map_err(Error::constraint)?;
-            let made = CanonicalConstraint::from_dfa(&dfa, &tokens.canonical_index()?, &limits.regex);
-            let captures = Captures::new(&grammar, tokens.vocabulary(), &limits.grammar);
-            return self.canonical(made, captures.map_err(Error::constraint)?.map(Arc::new));
-        }
         let made = match self.library {
             Some(library) => GrammarConstraint::with_library(&grammar, library, &limits.grammar),
             None => GrammarConstraint::new(&grammar, tokens.trie()?, &limits.grammar),
         };
         let made = made.map_err(Error::constraint)?;
         let captures = made.capture_reader().cloned();
+        if self.spec.canonical {
+            let made = CanonicalGrammar::new(made, &tokens.canonical_index()?, &limits.regex);
+            return Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), captures));
+        }
         Ok(self.pool(Arc::new(made), captures))
     }
 
     fn canonical(
         &self,
         made: std::result::Result<CanonicalConstraint, impl Into<BoxError>>,
-        captures: Option<Arc<Captures>>,
     ) -> Result<Arc<Pool>> {
-        Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), captures))
+        Ok(self.pool(Arc::new(made.map_err(Error::constraint)?), None))
     }
 }
 

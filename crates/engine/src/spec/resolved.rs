@@ -159,15 +159,14 @@ impl Resolved<'_> {
 
     /// Whether trees may help.
     pub(crate) fn has_grammar(&self) -> bool {
-        !self.spec.canonical
-            && matches!(
-                &self.spec.language,
-                Language::Grammar(_)
-                    | Language::JsonSchema(_)
-                    | Language::StructuralTag(_)
-                    | Language::AnyOf(_)
-                    | Language::Sequence(_)
-            )
+        matches!(
+            &self.spec.language,
+            Language::Grammar(_)
+                | Language::JsonSchema(_)
+                | Language::StructuralTag(_)
+                | Language::AnyOf(_)
+                | Language::Sequence(_)
+        )
     }
 
     /// The key of the same constraint; `None` where it is not to be kept.

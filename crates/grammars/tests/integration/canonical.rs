@@ -15,16 +15,19 @@ use unskew_automata::{CanonicalError, CanonicalIndex, Limits, TokenizerAutomaton
 use unskew_core::{Constraint, TokenId, TokenMask, conformance};
 use unskew_grammar::{Grammar, GrammarError, GrammarLimits};
 use unskew_grammars::{CanonicalGrammar, GrammarConstraint};
+use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
 use unskew_vocab::Tokenizer;
 
-use crate::common::{
-    oracle::{Alphabet, Oracle, bytes},
-    random,
-};
+use crate::{common::random, constructs::distinct};
 
 /// The longest texts that are compared.
 const LONGEST: usize = 6;
+
+const LETTERS: [&str; 3] = ["a", "b", "c"];
+
+/// The control tokens of each tokenizer.
+const CONTROLS: [&str; 2] = ["<x>", "<y>"];
 
 /// The number of grammars with a search that visits too many positions.
 static BEYOND: AtomicU32 = AtomicU32::new(0);
@@ -59,18 +62,24 @@ impl Toy {
         let vocab: serde_json::Map<String, Value> =
             texts.iter().zip(0..).map(|(text, id): (_, u32)| (text.clone(), id.into())).collect();
         let split = ["", "a{1,2}", "[ab]+|c", "a+|b+(?!c)|[^a]"][below(4)];
-        let split = (!split.is_empty())
-            .then(|| json!({"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": false}));
-        // Some tokenizers find added tokens, which are text.
+        let split = (!split.is_empty()).then(
+            || json!({"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": false}),
+        );
+        // Some tokenizers find added tokens, which are text. All have two control tokens.
         let added = ["", "", "", "", "bca", "cc", "ab"][below(7)];
-        let added: Vec<Value> = (!added.is_empty())
-            .then(|| {
-                let id = texts.iter().position(|text| text == added).unwrap_or(texts.len());
-                json!({"id": id, "content": added, "single_word": false, "lstrip": false, "rstrip": false,
-                    "normalized": false, "special": false})
-            })
-            .into_iter()
-            .collect();
+        let token = |id: usize, content: &str, special: bool| {
+            json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": special})
+        };
+        let mut id = texts.len();
+        let mut list: Vec<Value> = Vec::new();
+        if !added.is_empty() {
+            let known = texts.iter().position(|text| text == added);
+            list.push(token(known.unwrap_or(id), added, false));
+            id += usize::from(known.is_none());
+        }
+        list.extend(CONTROLS.iter().zip(id..).map(|(name, id)| token(id, name, true)));
+        let added = list;
         let file = json!({
             "version": "1.0", "added_tokens": added, "normalizer": null, "pre_tokenizer": split,
             "post_processor": null, "decoder": {"type": "Fuse"},
@@ -91,18 +100,16 @@ impl Toy {
         self.judge.encode(text, false).unwrap().get_ids().iter().map(|id| TokenId(*id)).collect()
     }
 
-    /// Compares all sequences of up to [`LONGEST`] letters.
-    fn check(&self, grammar: &Grammar) -> Result<(), String> {
+    /// Compares all sequences of up to [`LONGEST`] letters and control tokens.
+    fn check(&self, grammar: &Grammar, symbols: &[&str]) -> Result<(), String> {
         let limits = GrammarLimits::default();
         let constraint = match GrammarConstraint::new(grammar, Arc::clone(self.index.trie()), &limits) {
             Ok(constraint) => constraint,
             Err(GrammarError::Empty { .. }) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        let oracle = Oracle::new(grammar, &Alphabet::of(self.tokenizer.vocabulary()));
-        let accepts = |text: &&String| oracle.accepts(&bytes(text));
-        let words: Vec<String> = texts(LONGEST).into_iter().filter(|text| accepts(&text)).collect();
-        let expected: BTreeSet<Vec<TokenId>> = words.iter().map(|text| self.encode(text)).collect();
+        let expected: BTreeSet<Vec<TokenId>> =
+            self.words(&constraint, symbols).iter().map(|text| self.encode(text)).collect();
         let canonical = match CanonicalGrammar::new(constraint, &self.index, &Limits::default()) {
             Err(CanonicalError::NothingCanonical { .. }) if expected.is_empty() => return Ok(()),
             made => made.map_err(|error| error.to_string())?,
@@ -131,7 +138,10 @@ impl Toy {
             if !is_accepting && mask.none() {
                 return Err(format!("a dead end after {sequence:?}"));
             }
-            for (token, text) in vocabulary.text_tokens() {
+            let controls = vocabulary.control_tokens().map(|(token, _)| (token, 1));
+            for (token, letters) in
+                vocabulary.text_tokens().map(|(token, text)| (token, text.len())).chain(controls)
+            {
                 let mut next = state.clone();
                 let read = canonical.advance(scratch, &mut next, token);
                 if read.is_err_and(|error| error.limit.is_some()) {
@@ -140,10 +150,12 @@ impl Toy {
                 }
                 let is_read = read.is_ok();
                 if is_read != mask.contains(token) {
-                    return Err(format!("{sequence:?}, {token:?}: read {is_read}, and the mask says otherwise"));
+                    return Err(format!(
+                        "{sequence:?}, {token:?}: read {is_read}, and the mask says otherwise"
+                    ));
                 }
-                if is_read && len + text.len() <= LONGEST {
-                    open.push(([&sequence[..], &[token]].concat(), len + text.len(), next));
+                if is_read && len + letters <= LONGEST {
+                    open.push(([&sequence[..], &[token]].concat(), len + letters, next));
                 }
             }
         }
@@ -156,20 +168,33 @@ impl Toy {
     }
 }
 
-/// All texts of up to `longest` letters.
-fn texts(longest: usize) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let mut begin = 0;
-    for _ in 0..longest {
-        let end = all.len();
-        for at in begin..end {
-            for letter in ["a", "b", "c"] {
-                all.push(format!("{}{letter}", all[at]));
+impl Toy {
+    /// The words of a grammar with up to [`LONGEST`] symbols, letter by letter.
+    fn words(&self, constraint: &GrammarConstraint, symbols: &[&str]) -> Vec<String> {
+        let vocabulary = self.tokenizer.vocabulary();
+        let token = |symbol: &str| {
+            let control =
+                vocabulary.control_tokens().find(|(_, name)| name == symbol).map(|(token, _)| token);
+            let text = || vocabulary.text_tokens().find(|(_, text)| *text == symbol.as_bytes());
+            control.or_else(|| text().map(|(token, _)| token)).unwrap()
+        };
+        let symbols: Vec<(&str, TokenId)> = symbols.iter().map(|symbol| (*symbol, token(symbol))).collect();
+        let mut scratch = constraint.scratch();
+        let mut words = Vec::new();
+        let mut open = vec![(String::new(), 0, constraint.start())];
+        while let Some((text, len, state)) = open.pop() {
+            for (symbol, token) in symbols.iter().filter(|_| len < LONGEST) {
+                let mut next = state.clone();
+                if constraint.advance(&mut scratch, &mut next, *token).is_ok() {
+                    open.push((format!("{text}{symbol}"), len + 1, next));
+                }
+            }
+            if constraint.is_accepting(&state) {
+                words.push(text);
             }
         }
-        begin = end;
+        words
     }
-    all
 }
 
 fn config(cases: u32) -> ProptestConfig {
@@ -182,8 +207,7 @@ proptest! {
     #[test]
     fn sequences_are_those_of_the_tokenizer(shapes in random::grammar(), seed in any::<u64>()) {
         let toy = Toy::new(seed);
-        if std::env::var_os("DBG").is_some() { eprintln!("{shapes} {}", toy.file); }
-        let result = toy.check(&shapes.build());
+        let result = toy.check(&shapes.build(), &LETTERS);
         prop_assert!(result.is_ok(), "{}\n{}\n{}", result.unwrap_err(), shapes, toy.file);
     }
 
@@ -193,8 +217,37 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let toy = Toy::new(seed);
-        if std::env::var_os("DBG").is_some() { eprintln!("{shapes} {}", toy.file); }
-        let result = toy.check(&shapes.build());
+        let result = toy.check(&shapes.build(), &LETTERS);
         prop_assert!(result.is_ok(), "{}\n{}\n{}", result.unwrap_err(), shapes, toy.file);
+    }
+
+    #[test]
+    fn keys_that_do_not_repeat_are_written_as_the_tokenizer_writes_them(
+        parts in distinct::rules(),
+        seed in any::<u64>(),
+    ) {
+        let toy = Toy::new(seed);
+        let result = toy.check(&distinct::grammar(&parts), &LETTERS);
+        prop_assert!(result.is_ok(), "{}\n{:?}\n{}", result.unwrap_err(), parts, toy.file);
+    }
+}
+
+/// Control tokens that a grammar names: the text ends before them, and another begins after.
+#[test]
+fn control_tokens_are_written_as_such() {
+    let symbols = ["a", "b", "c", "<x>", "<y>"];
+    let grammars = [
+        r#"start: "a" start "b" | <x> start? | "c""#,
+        r#"start: (/[abc]+/ <x>)* /[abc]*/"#,
+        r#"start: /[ab]+/ (<x> | <y>) start? | "bca" start?"#,
+        r#"start: <x>+ "ab" <y> "ab""#,
+    ];
+    for text in grammars {
+        let grammar = from_lark(text, &GrammarOptions::default(), &GrammarLimits::default()).unwrap();
+        for seed in 0..30 {
+            let toy = Toy::new(seed);
+            toy.check(&grammar, &symbols)
+                .unwrap_or_else(|error| panic!("{text}, seed {seed}: {error}\n{}", toy.file));
+        }
     }
 }

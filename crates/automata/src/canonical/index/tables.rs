@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     canonical::{
-        CanonicalError, merges::facts::BigramFacts, part::PartCache, tokenizer::automaton::TokenizerAutomaton,
-        tuning::Tuning,
+        CanonicalError, merges::facts::BigramFacts, part::PartCache,
+        tokenizer::automaton::TokenizerAutomaton, tuning::Tuning,
     },
     ids::{SplitState, TokenClass},
 };

@@ -354,7 +354,8 @@ impl TokenizerAutomaton {
 
     /// The start of the text after `token`, a control token or a token that counts as one; `None` if it is not known.
     pub(crate) fn after_control(&self, token: u32) -> Option<SplitState> {
-        let known = self.controls.binary_search_by_key(&token, |(other, _)| *other).map(|at| self.controls[at].1);
+        let known =
+            self.controls.binary_search_by_key(&token, |(other, _)| *other).map(|at| self.controls[at].1);
         match known {
             Ok(AfterControl::Unknown) => None,
             Ok(AfterControl::Section(section)) => self.split.section(section),

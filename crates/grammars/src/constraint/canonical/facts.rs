@@ -96,10 +96,8 @@ impl Ways {
             }
             after
         };
-        let (any, calm) = (
-            via(Self::ANY_TO_ANY, Self::ANY_TO_CALM),
-            via(Self::CALM_TO_ANY, Self::CALM_TO_CALM),
-        );
+        let (any, calm) =
+            (via(Self::ANY_TO_ANY, Self::ANY_TO_CALM), via(Self::CALM_TO_ANY, Self::CALM_TO_CALM));
         Self(any | calm << 2)
     }
 
@@ -155,7 +153,9 @@ pub(super) enum TerminalFacts {
     Text(Arc<TextPart>, EndsCalm),
     Counted(Arc<TextPart>, EndsCalm, CountedFacts),
     /// A token that is read by its id, or a set of them.
-    Id { is_safe: bool },
+    Id {
+        is_safe: bool,
+    },
     /// The end of the output, or a terminal that no rule has.
     Nothing,
 }
@@ -392,7 +392,8 @@ fn of_group(group: &UnorderedGroup, of_rule: impl Fn(RuleId) -> Rest) -> (Rest, 
         start.bytes = (start.bytes + member.bytes + separator.bytes).min(FAR);
     }
     // From inside, the byte before is that of a member, and whatever comes leads to what the start leads to.
-    let is_fine = |rest: Rest| rest.is_safe() && rest.ways.has(Ways::ANY_TO_CALM) >= start.ways.has(Ways::CALM_TO_CALM);
+    let is_fine =
+        |rest: Rest| rest.is_safe() && rest.ways.has(Ways::ANY_TO_CALM) >= start.ways.has(Ways::CALM_TO_CALM);
     let is_safe_inside =
         separator.is_safe() && others.is_none_or(is_fine) && members.iter().copied().all(is_fine);
     (start, is_safe_inside)
@@ -408,7 +409,8 @@ impl CountedFacts {
             let mut changed = false;
             for state in dfa.states().rev() {
                 let leads = |next: StateId| safe[next.index()] && count.is_nearest(state, next);
-                if !safe[state.index()] && bytes.iter().any(|byte| dfa.step(state, *byte).is_some_and(leads)) {
+                if !safe[state.index()] && bytes.iter().any(|byte| dfa.step(state, *byte).is_some_and(leads))
+                {
                     safe[state.index()] = true;
                     changed = true;
                 }

@@ -161,9 +161,12 @@ impl<'a> GrammarLanguage<'a> {
         };
         for at in 0..configurations.hypotheses(configuration).len() {
             let hypothesis = configurations.hypotheses(configuration)[at];
-            let read = configurations.next_bytes(compiled, hypothesis);
-            facts.read.union(&read);
+            if hypothesis.terminal.is_none_or(|terminal| !self.tracks(terminal)) {
+                let read = configurations.next_bytes(compiled, hypothesis);
+                facts.read.union(&read);
+            }
             if let Some(state) = configurations.after(compiled, hypothesis) {
+                facts.read.union(&configurations.first_bytes(compiled, state));
                 self.add_boundary(configurations, found, state, &mut facts);
                 facts.places &= 1;
             }
@@ -195,6 +198,7 @@ impl<'a> GrammarLanguage<'a> {
             let rest = self.rest_of(configurations, found, rest);
             let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
             let used = used.as_deref().unwrap_or(&[]);
+            scan.next_bytes(state, |byte| facts.read.insert(byte));
             if used.is_empty() {
                 facts.add(self.facts.ways(terminal, scan, state).then(rest));
             }
@@ -342,7 +346,12 @@ impl<'a> GrammarLanguage<'a> {
     }
 
     /// The ways from the callers of a rule to the end of the output. Without recursion: a text may be nested deep.
-    fn callers(&self, configurations: &Configurations, found: &mut Found, continuation: Continuation) -> Ways {
+    fn callers(
+        &self,
+        configurations: &Configurations,
+        found: &mut Found,
+        continuation: Continuation,
+    ) -> Ways {
         if let Some(known) = found.ways.get(&continuation) {
             return *known;
         }
@@ -415,7 +424,9 @@ impl<'a> GrammarLanguage<'a> {
             } else if under_way.insert(next) {
                 open.push((next, true));
                 let callers = frames.iter().map(|(_, after, _)| *after);
-                open.extend(callers.filter(|after| !distance.contains_key(after)).map(|after| (after, false)));
+                open.extend(
+                    callers.filter(|after| !distance.contains_key(after)).map(|after| (after, false)),
+                );
             }
         }
         distance.get(&continuation).copied().unwrap_or(FAR)
@@ -468,7 +479,8 @@ impl<'a> GrammarLanguage<'a> {
                     }
                 }
             }
-            let Some(terminal) = hypothesis.terminal.filter(|terminal| !terminals.is_literal(*terminal)) else {
+            let Some(terminal) = hypothesis.terminal.filter(|terminal| !terminals.is_literal(*terminal))
+            else {
                 continue;
             };
             let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
@@ -578,7 +590,11 @@ fn place_after(text: &[u8]) -> u8 {
 }
 
 /// The rests of the used keys that begin with a prefix.
-fn used_after(configurations: &Configurations, prefix: KeyPrefix, sets: SmallVec<[KeySet; 4]>) -> Vec<Arc<[u8]>> {
+fn used_after(
+    configurations: &Configurations,
+    prefix: KeyPrefix,
+    sets: SmallVec<[KeySet; 4]>,
+) -> Vec<Arc<[u8]>> {
     let Some(texts) = configurations.texts() else { return Vec::new() };
     let prefix = texts.bytes(None, prefix);
     rests(configurations, &prefix, sets)
@@ -596,11 +612,7 @@ fn used_before(
     rests(configurations, &[], sets)
 }
 
-fn rests(
-    configurations: &Configurations,
-    prefix: &[u8],
-    mut sets: SmallVec<[KeySet; 4]>,
-) -> Vec<Arc<[u8]>> {
+fn rests(configurations: &Configurations, prefix: &[u8], mut sets: SmallVec<[KeySet; 4]>) -> Vec<Arc<[u8]>> {
     let Some(texts) = configurations.texts() else { return Vec::new() };
     sets.sort_unstable();
     sets.dedup();
@@ -681,7 +693,8 @@ impl LazyDfa for GrammarLanguage<'_> {
                 else {
                     continue;
                 };
-                let (TerminalFacts::Text(part, _) | TerminalFacts::Counted(part, ..)) = self.facts.of(terminal)
+                let (TerminalFacts::Text(part, _) | TerminalFacts::Counted(part, ..)) =
+                    self.facts.of(terminal)
                 else {
                     continue;
                 };

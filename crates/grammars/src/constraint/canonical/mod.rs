@@ -23,9 +23,7 @@ use hashbrown::HashSet;
 use smallvec::SmallVec;
 use unskew_automata::{
     Limits,
-    canonical::{
-        CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState,
-    },
+    canonical::{CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState},
 };
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenMask, hashed_key};
 
@@ -276,7 +274,8 @@ impl Constraint for CanonicalGrammar {
         state: &CanonicalGrammarState,
     ) -> Option<MaskRef<'a>> {
         let [reading] = &state.readings[..] else { return None };
-        let is_known = reading.grammar.stamp == scratch.grammar.stamp && scratch.stamp == scratch.grammar.stamp;
+        let is_known =
+            reading.grammar.stamp == scratch.grammar.stamp && scratch.stamp == scratch.grammar.stamp;
         scratch.canonical.ready_mask(&reading.canonical, self.vocab_len()).filter(|_| is_known)
     }
 
@@ -316,7 +315,11 @@ impl Constraint for CanonicalGrammar {
         self.grammar.may_end_with(byte)
     }
 
-    fn forced(&self, scratch: &mut CanonicalGrammarScratch, state: &CanonicalGrammarState) -> Option<TokenId> {
+    fn forced(
+        &self,
+        scratch: &mut CanonicalGrammarScratch,
+        state: &CanonicalGrammarState,
+    ) -> Option<TokenId> {
         if state.is_accepting || state.readings.len() > 1 {
             return None;
         }
@@ -337,7 +340,9 @@ impl fmt::Debug for CanonicalGrammar {
 
 impl fmt::Debug for CanonicalGrammarState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CanonicalGrammarState").field("readings", &self.readings.len()).finish_non_exhaustive()
+        f.debug_struct("CanonicalGrammarState")
+            .field("readings", &self.readings.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::common::random::LETTERS;
 
 /// An expression. Each has a text.
 #[derive(Clone, Debug)]
-enum Part {
+pub(crate) enum Part {
     Literal(&'static str),
     Regex(&'static str),
     /// A text of the pattern that is not in the list and was not used before.
@@ -125,7 +125,7 @@ impl Part {
 }
 
 /// Rules, the first of which is the start rule. The next byte always shows the end of a text.
-fn rules() -> impl Strategy<Value = Vec<Part>> {
+pub(crate) fn rules() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec(part(), 1..4).prop_filter("a text ends in several places", |parts| {
         let trie = Arc::new(TokenTrie::new(vocabulary()).unwrap());
         let made = GrammarConstraint::new(&grammar(parts), trie, &GrammarLimits::default());
@@ -133,7 +133,7 @@ fn rules() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-fn grammar(parts: &[Part]) -> Grammar {
+pub(crate) fn grammar(parts: &[Part]) -> Grammar {
     let mut builder = Grammar::builder(&GrammarLimits::default());
     let rules: Vec<RuleId> = (0..parts.len()).map(|index| builder.rule(&format!("r{index}"))).collect();
     for (rule, part) in rules.iter().zip(parts) {

@@ -2,7 +2,7 @@
 
 mod budgets;
 mod captures;
-mod distinct;
+pub(crate) mod distinct;
 mod end_tokens;
 mod layout;
 mod lazy;
