@@ -43,6 +43,7 @@ use crate::{Dfa, StateId};
 /// The capacities of the caches of an index, in bytes: of parts, and of their tokens.
 const PARTS: usize = 16 << 20;
 const TOKENS: usize = 48 << 20;
+const COMPLETES: usize = 1 << 20;
 
 /// The number of maps of the cache of tokens.
 const MAPS: usize = 16;
@@ -175,17 +176,19 @@ type Parts = Generations<Arc<Dfa>, Option<Arc<TextPart>>, FxBuildHasher>;
 pub(crate) struct PartCache {
     parts: RwLock<Parts>,
     tokens: SharedCache<(u64, StateId), Arc<PartTokens>>,
+    /// By number, state and UTF-8 state: see [`CanonicalIndex::part_completes`].
+    completes: SharedCache<(u64, StateId, u8), bool>,
 }
 
 impl Default for PartCache {
     fn default() -> Self {
-        Self { parts: RwLock::new(Generations::new(PARTS)), tokens: SharedCache::new(MAPS, TOKENS) }
+        Self { parts: RwLock::new(Generations::new(PARTS)), tokens: SharedCache::new(MAPS, TOKENS), completes: SharedCache::new(MAPS, COMPLETES) }
     }
 }
 
 impl PartCache {
     pub(crate) fn memory_usage(&self) -> usize {
-        self.parts.read().unwrap_or_else(PoisonError::into_inner).bytes() + self.tokens.memory_usage()
+        self.parts.read().unwrap_or_else(PoisonError::into_inner).bytes() + self.tokens.memory_usage() + self.completes.memory_usage()
     }
 }
 
@@ -215,6 +218,19 @@ impl CanonicalIndex {
             let tokens = Arc::new(tokens);
             self.parts.tokens.keep(key, Arc::clone(&tokens), tokens.memory_usage());
             tokens
+        })
+    }
+
+    /// Whether `part` reads each completion of a character from `state`, which is inside of one in UTF-8 state `place`, and
+    /// ordinary text goes on in another piece after it.
+    pub fn part_completes(&self, part: &TextPart, state: StateId, place: u8) -> bool {
+        let key = (part.number, state, place);
+        self.parts.completes.get(key).unwrap_or_else(|| {
+            let mut memo = Memo::default();
+            let completes =
+                part.product.query(part.texts.context(self), &mut memo).accepts_completions(state, place);
+            self.parts.completes.keep(key, completes, 0);
+            completes
         })
     }
 

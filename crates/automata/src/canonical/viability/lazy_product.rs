@@ -225,6 +225,9 @@ impl<'a, L: LazyDfa> Query<'a, L> {
     /// Whether the DFA reads from `state` every completion of a character in UTF-8 state `place`, and then accepts
     /// or can certainly continue in another piece.
     pub(crate) fn accepts_completions(&mut self, state: StateId, place: u8) -> bool {
+        if let Some(known) = self.automata.language.completes(state, place) {
+            return known;
+        }
         // For most states some byte is not read at all.
         let trailing = &TRAILING[usize::from(place)];
         if self.read_bytes(state).and(trailing) != *trailing {

@@ -186,7 +186,7 @@ impl<L: LazyDfa> Query<'_, L> {
         // The last is tried first. Where states have no limit, a search away from an end finds none.
         let language = self.automata.language;
         if language.most_positions() < usize::MAX {
-            all.sort_by_key(|(_, after)| Reverse(language.distance(after.regex)));
+            all.sort_by_cached_key(|(_, after)| Reverse(language.distance(after.regex)));
         }
         let all: Arc<[(u32, Position)]> = all.into();
         if all.len() <= READABLE_KEPT {

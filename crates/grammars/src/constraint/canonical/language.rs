@@ -59,7 +59,11 @@ pub(super) struct Found {
     steps: HashMap<(Configuration, u8), Option<Configuration>>,
     /// The rests of the rules that have called.
     ways: HashMap<Continuation, Ways>,
-    distance: HashMap<Continuation, u32>,
+    callers: HashMap<Continuation, u32>,
+    /// The bytes to the end of the output.
+    distances: HashMap<Configuration, u32>,
+    /// Whether each completion of a character is read, by its UTF-8 state.
+    completes: HashMap<(Configuration, u8), bool>,
     /// The tokens of terminals with a count.
     counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
     /// Whether a step was not taken, since a mask may take no more.
@@ -71,7 +75,7 @@ impl Found {
         let counted: usize = self.counted.values().map(|tokens| tokens.memory_usage()).sum();
         self.states.len() * 2 * size_of::<(Configuration, StateFacts)>()
             + self.steps.len() * 2 * size_of::<((Configuration, u8), Option<Configuration>)>()
-            + (self.ways.len() + self.distance.len()) * 16
+            + (self.ways.len() + self.callers.len() + self.distances.len()) * 16
             + counted
     }
 }
@@ -404,7 +408,7 @@ impl<'a> GrammarLanguage<'a> {
         continuation: Continuation,
     ) -> u32 {
         let continuations = configurations.parser.continuations();
-        let distance = &mut found.distance;
+        let distance = &mut found.callers;
         distance.insert(Continuation::ROOT, 0);
         let mut open = vec![(continuation, false)];
         // A caller that is under way calls itself, and is no shorter way.
@@ -675,6 +679,9 @@ impl LazyDfa for GrammarLanguage<'_> {
         let (compiled, configurations) = (self.compiled(), configurations(scratch));
         let terminals = &compiled.terminals;
         let configuration = configuration_of(state);
+        if let Some(known) = found.distances.get(&configuration) {
+            return *known;
+        }
         let mut nearest = FAR;
         for at in 0..configurations.hypotheses(configuration).len() {
             let hypothesis = configurations.hypotheses(configuration)[at];
@@ -703,6 +710,7 @@ impl LazyDfa for GrammarLanguage<'_> {
             let rest = self.bytes_to_end(configurations, found, rest);
             nearest = nearest.min(left.min(FAR) + rest);
         }
+        found.distances.insert(configuration, nearest);
         nearest
     }
 
@@ -712,6 +720,32 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn most_positions(&self) -> usize {
         POSITIONS
+    }
+
+    fn completes(&self, state: StateId, place: u8) -> Option<bool> {
+        let Tables { scratch, found } = &mut *self.tables.borrow_mut();
+        let configuration = configuration_of(state);
+        if let Some(known) = found.completes.get(&(configuration, place)) {
+            return Some(*known);
+        }
+        let configurations = configurations(scratch);
+        let completes = (0..configurations.hypotheses(configuration).len()).any(|at| {
+            let hypothesis = configurations.hypotheses(configuration)[at];
+            // A count may leave no room for another character.
+            let (Some(terminal), Some((rest, state, prefix))) =
+                (hypothesis.terminal, self.inside(configurations, hypothesis))
+            else {
+                return false;
+            };
+            let TerminalFacts::Text(part, _) = self.facts.of(terminal) else { return false };
+            let rest = self.rest_of(configurations, found, rest);
+            let Some(scan) = self.certain_scan(terminal, rest) else { return false };
+            let is_free = scan.except.is_none_or(|except| !except.is_excluding(state))
+                && prefix.is_none_or(|prefix| used_after(configurations, prefix.0, prefix.1).is_empty());
+            is_free && self.index.part_completes(part, scan.at(state), place)
+        });
+        found.completes.insert((configuration, place), completes);
+        Some(completes)
     }
 
     fn has_ids(&self) -> bool {
