@@ -41,7 +41,7 @@ pub use error::{CanonicalError, NothingCanonical};
 pub use index::CanonicalIndex;
 pub use index::split_liveness::Safety;
 pub use merges::derivation::MergeOrder;
-pub use part::{TextPart, utf8_state};
+pub use part::{Allowed, TextPart, utf8_state};
 pub use tokenizer::TokenizerAutomaton;
 pub use viability::{
     language::LazyDfa,

@@ -56,8 +56,16 @@ pub struct TextPart {
     /// By state: the number of bytes to an end.
     to_end: Vec<u32>,
     product: LazyProduct,
-    /// Whether there are texts of any length of ordinary ASCII.
-    is_endless: bool,
+}
+
+/// Which texts of a part a constraint allows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Allowed {
+    /// All of them.
+    All,
+    /// All but finitely many, which depend on the text before. Then a state is [safe](TextPart::safety) if it has texts
+    /// of any length of ordinary ASCII.
+    AllButSome,
 }
 
 /// A DFA as a part of texts: where it accepts, the text goes on.
@@ -113,17 +121,20 @@ impl LazyDfa for Inside {
 
 impl TextPart {
     /// `None` if a text of `dfa` is not UTF-8.
-    fn new(dfa: &Arc<Dfa>, index: &CanonicalIndex) -> Option<Self> {
+    fn new(dfa: &Arc<Dfa>, allowed: Allowed, index: &CanonicalIndex) -> Option<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let texts = Inside(DfaLanguage::of(Arc::clone(dfa), places_of(dfa)?, index));
+        let mut texts = DfaLanguage::of(Arc::clone(dfa), places_of(dfa)?, index);
+        if allowed == Allowed::AllButSome {
+            texts = texts.with_safe(&index.liveness().endless(dfa), index);
+        }
+        let texts = Inside(texts);
         let product = LazyProduct::new(texts.context(index), 0);
         let to_end = distances(dfa, |state| dfa.is_accepting(state));
-        let is_endless = index.liveness().is_endless(dfa);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Some(Self { number, texts, to_end, product, is_endless })
+        Some(Self { number, texts, to_end, product })
     }
 
-    /// Whether ordinary text leads from the state to an end.
+    /// Whether ordinary text leads from the state to an end that is allowed.
     #[inline]
     pub fn safety(&self, state: StateId) -> Safety {
         self.texts.safety(state)
@@ -147,11 +158,6 @@ impl TextPart {
         self.to_end[state.index()]
     }
 
-    /// Whether there are texts of any length of ordinary ASCII, so that never all of them are used.
-    pub fn is_endless(&self) -> bool {
-        self.is_endless
-    }
-
     fn memory_usage(&self) -> usize {
         self.texts.0.memory_usage() + self.product.memory_usage() + size_of_val(&self.to_end[..])
     }
@@ -169,7 +175,7 @@ impl fmt::Debug for TextPart {
     }
 }
 
-type Parts = Generations<Arc<Dfa>, Option<Arc<TextPart>>, FxBuildHasher>;
+type Parts = Generations<(Arc<Dfa>, Allowed), Option<Arc<TextPart>>, FxBuildHasher>;
 
 /// The parts of an index, and their tokens by number and state.
 #[derive(Debug)]
@@ -182,28 +188,35 @@ pub(crate) struct PartCache {
 
 impl Default for PartCache {
     fn default() -> Self {
-        Self { parts: RwLock::new(Generations::new(PARTS)), tokens: SharedCache::new(MAPS, TOKENS), completes: SharedCache::new(MAPS, COMPLETES) }
+        Self {
+            parts: RwLock::new(Generations::new(PARTS)),
+            tokens: SharedCache::new(MAPS, TOKENS),
+            completes: SharedCache::new(MAPS, COMPLETES),
+        }
     }
 }
 
 impl PartCache {
     pub(crate) fn memory_usage(&self) -> usize {
-        self.parts.read().unwrap_or_else(PoisonError::into_inner).bytes() + self.tokens.memory_usage() + self.completes.memory_usage()
+        self.parts.read().unwrap_or_else(PoisonError::into_inner).bytes()
+            + self.tokens.memory_usage()
+            + self.completes.memory_usage()
     }
 }
 
 impl CanonicalIndex {
     /// The texts of `dfa` as a part of longer texts. They are shared by all that ask for an equal automaton. `None` if
     /// one of the texts is not UTF-8.
-    pub fn part(&self, dfa: &Arc<Dfa>) -> Option<Arc<TextPart>> {
+    pub fn part(&self, dfa: &Arc<Dfa>, allowed: Allowed) -> Option<Arc<TextPart>> {
         let write = || self.parts.parts.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = write().get(dfa) {
+        let key = (Arc::clone(dfa), allowed);
+        if let Some(known) = write().get(&key) {
             return known.clone();
         }
         // Without the lock: a large automaton takes a while.
-        let made = TextPart::new(dfa, self).map(Arc::new);
+        let made = TextPart::new(dfa, allowed, self).map(Arc::new);
         let bytes = made.as_ref().map_or(0, |made| made.memory_usage());
-        write().insert(Arc::clone(dfa), made.clone(), bytes + OVERHEAD);
+        write().insert(key, made.clone(), bytes + OVERHEAD);
         made
     }
 

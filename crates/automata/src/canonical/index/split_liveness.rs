@@ -464,34 +464,36 @@ impl SplitLiveness {
         !self.last_but_one.contains(byte)
     }
 
-    /// Whether `dfa` has texts of any length of ASCII characters that are ordinary and end no added token.
-    pub(crate) fn is_endless(&self, dfa: &Dfa) -> bool {
+    /// By state of `dfa`: whether it has texts of any length of ASCII characters that are ordinary and end no added token.
+    pub(crate) fn endless(&self, dfa: &Dfa) -> Box<[bool]> {
         let bytes: Vec<u8> = (0..0x80u8)
             .filter(|byte| self.characters.is_character(*byte) && !self.last.contains(*byte))
             .collect();
         let safe = self.by_ascii(dfa);
-        // A depth-first search among the states that such characters lead to an end: a cycle gives texts of any length.
-        let mut color = vec![0u8; dfa.len()];
-        let mut open = vec![(dfa.start(), 0)];
-        color[dfa.start().index()] = 1;
-        while let Some((state, at)) = open.last_mut() {
-            let Some(byte) = bytes.get(*at) else {
-                color[state.index()] = 2;
-                open.pop();
-                continue;
-            };
-            *at += 1;
-            let next = dfa.step(*state, *byte).filter(|next| safe[next.index()] == Safety::Always);
-            match next.map(|next| (next, color[next.index()])) {
-                Some((_, 1)) => return true,
-                Some((next, 0)) => {
-                    color[next.index()] = 1;
-                    open.push((next, 0));
+        let mut endless: Box<[bool]> = safe.iter().map(|safe| *safe == Safety::Always).collect();
+        // A state from which no such character leads to another is removed, until all that are left have one.
+        let mut before: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
+        let mut ways = vec![0u32; dfa.len()];
+        for state in dfa.states().filter(|state| endless[state.index()]) {
+            for next in bytes.iter().filter_map(|byte| dfa.step(state, *byte)) {
+                if endless[next.index()] {
+                    before[next.index()].push(state);
+                    ways[state.index()] += 1;
                 }
-                _ => {}
             }
         }
-        false
+        let mut open: Vec<StateId> =
+            dfa.states().filter(|state| endless[state.index()] && ways[state.index()] == 0).collect();
+        while let Some(state) = open.pop() {
+            endless[state.index()] = false;
+            for before in std::mem::take(&mut before[state.index()]) {
+                ways[before.index()] -= 1;
+                if ways[before.index()] == 0 {
+                    open.push(before);
+                }
+            }
+        }
+        endless
     }
 
     /// The state of the ordinary characters after `text`. `None` if `text` has another character.

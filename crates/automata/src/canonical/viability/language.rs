@@ -78,6 +78,11 @@ pub trait LazyDfa {
         None
     }
 
+    /// Whether a step takes much longer than a look at a table, and the states have no limit.
+    fn is_costly(&self) -> bool {
+        self.most_positions() < usize::MAX
+    }
+
     /// Whether some state reads tokens by their ids.
     fn has_ids(&self) -> bool {
         false
@@ -146,6 +151,15 @@ impl DfaLanguage {
         }
         (language.safety, language.unknown) = (safety, unknown);
         language
+    }
+
+    /// The same texts, where only the states of `kept` are safe.
+    pub(crate) fn with_safe(mut self, kept: &[bool], index: &CanonicalIndex) -> Self {
+        for (safety, _) in self.safety.iter_mut().zip(kept).filter(|(_, kept)| !**kept) {
+            *safety = Safety::Unknown;
+        }
+        self.first_bytes = FirstBytes::new(index.liveness(), &self.dfa, &self.safety);
+        self
     }
 
     /// The texts with the tokenizer that writes them.

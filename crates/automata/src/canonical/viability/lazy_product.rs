@@ -173,6 +173,15 @@ impl LazyProduct {
         targets.clear();
         targets.extend(automata.mark(at));
         let bytes = possible(&self.bytes, context.language.places(at.regex));
+        let read: SmallVec<[u8; 32]>;
+        let bytes = match context.language.is_costly() {
+            false => bytes,
+            true => {
+                let is_read = context.language.read(at.regex);
+                read = bytes.iter().copied().filter(|byte| is_read.contains(*byte)).collect();
+                &read[..]
+            }
+        };
         automata.steps(at, bytes, |target| {
             if targets.last() != Some(&target) {
                 targets.push(target);

@@ -38,7 +38,7 @@ impl<L: LazyDfa> Query<'_, L> {
         if self.memo.is_beyond {
             return false;
         }
-        if self.is_live_by_lookahead2(at) {
+        if self.is_live_by_lookahead1(at) || self.is_live_by_lookahead2(at) {
             self.memo.live.insert(at, true, 0);
             return true;
         }
@@ -84,8 +84,15 @@ impl<L: LazyDfa> Query<'_, L> {
         false
     }
 
-    /// Whether one byte, directly or after a boundary, leads from `at` to a position that is certainly live. This is
-    /// the case after two blanks.
+    /// Whether a byte leads from `at` to a position that is certainly live, directly or after a boundary.
+    fn is_live_by_lookahead1(&self, at: Position) -> bool {
+        let liveness = self.liveness;
+        let live = self.live_bytes(at.regex);
+        liveness.live_next[at.split].meets(&live) || liveness.live_after_boundary[at.split].meets(&live)
+    }
+
+    /// Whether one byte, directly or after a boundary, leads from `at` to a state from which another leads to a position
+    /// that is certainly live. This is the case after two blanks.
     fn is_live_by_lookahead2(&mut self, at: Position) -> bool {
         let liveness = self.liveness;
         let read = self.read_bytes(at.regex);

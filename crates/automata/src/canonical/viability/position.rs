@@ -108,7 +108,17 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
     }
 
     pub(crate) fn run(&self, from: Position, bytes: &[u8]) -> Option<Position> {
-        bytes.iter().try_fold(from, |at, byte| self.step(at, *byte))
+        if !self.language.is_costly() {
+            return bytes.iter().try_fold(from, |at, byte| self.step(at, *byte));
+        }
+        // The constraint comes last.
+        let TokenizerAutomaton { split, text, .. } = self.tokenizer;
+        let after = bytes.iter().try_fold(from, |at, byte| {
+            let split = split.step(at.split, *byte)?;
+            let (text, form) = (text.step(at.text, *byte)?, self.form.step(at.form, *byte)?);
+            Some(Position { text, form, split, at_piece_start: false, ..at })
+        })?;
+        Some(Position { regex: self.language.run(from.regex, bytes)?, ..after })
     }
 
     /// The piece start after a boundary at `from`.

@@ -29,6 +29,9 @@ const VIABLE_KEPT: usize = 8;
 /// The most readable tokens that are kept for a position.
 const READABLE_KEPT: usize = 2_048;
 
+/// The number of bytes that a state may read so that its tokens are read one by one, where steps are costly.
+const NARROW: usize = 2;
+
 /// The number of tokens that are tested while the tokens of a position are listed.
 const TRIED_FIRST: usize = 16;
 
@@ -158,6 +161,11 @@ impl<L: LazyDfa> Query<'_, L> {
         if self.liveness.places[at.split] != 0 {
             return self.viable_successor(token, at).map_err(Arc::from);
         }
+        // The tokens that may follow are known without a step.
+        let language = self.automata.language;
+        if language.is_costly() && self.read_bytes(at.regex).len() > NARROW {
+            return self.viable_successor(token, at).map_err(Arc::from);
+        }
         // Symbols are few. In a wide position one of them, or a group of tokens, succeeds.
         let product = self.product;
         if self.read_bytes(at.regex).len() >= WIDE_SYMBOLS {
@@ -184,8 +192,7 @@ impl<L: LazyDfa> Query<'_, L> {
             return Ok(*successor);
         }
         // The last is tried first. Where states have no limit, a search away from an end finds none.
-        let language = self.automata.language;
-        if language.most_positions() < usize::MAX {
+        if language.is_costly() {
             all.sort_by_cached_key(|(_, after)| Reverse(language.distance(after.regex)));
         }
         let all: Arc<[(u32, Position)]> = all.into();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use unskew_automata::{
     Dfa, StateId,
-    canonical::{CanonicalError, CanonicalIndex, Safety, TextPart},
+    canonical::{Allowed, CanonicalError, CanonicalIndex, Safety, TextPart},
 };
 use unskew_grammar::{
     CountedUnits, RuleId,
@@ -48,6 +48,9 @@ pub(super) struct GrammarFacts {
     groups: Table<GroupId, (Rest, bool)>,
     /// Whether ordinary text leads to the end of a rule from each position.
     pub(super) all_end: bool,
+    /// Whether each key has texts of any length, so that the keys that are used never decide whether a text goes on where
+    /// no key is under way.
+    pub(super) keys_are_endless: bool,
     /// The bytes of all terminals.
     pub(super) bytes: ByteSet,
     pub(super) has_ids: bool,
@@ -187,6 +190,7 @@ impl GrammarFacts {
             rest: Table::filled(Rest::UNKNOWN, rules.len()),
             groups: Table::filled((Rest::UNKNOWN, false), rules.groups.len()),
             all_end: false,
+            keys_are_endless: true,
             bytes: ByteSet::default(),
             has_ids: false,
         };
@@ -235,12 +239,17 @@ impl GrammarFacts {
             Scanner::Text(..) => {
                 let scan = terminals.scan(terminal).expect("it is text");
                 scan.dfa.bytes().for_each(|byte| self.bytes.insert(byte));
-                let part = index.part(scan.dfa).ok_or(CanonicalError::NotUtf8)?;
+                // A key may be used already, which is one more text that is left out.
+                let allowed = if scan.except.is_some() { Allowed::AllButSome } else { Allowed::All };
+                let part = index.part(scan.dfa, allowed).ok_or(CanonicalError::NotUtf8)?;
                 let ends_calm = scan.dfa.last_bytes().iter().all(|byte| index.is_calm(byte));
+                self.keys_are_endless &= !terminals.is_distinct(terminal)
+                    || part.safety(scan.dfa.start()) == Safety::Always
+                        && terminals.remaining(terminal).is_some_and(|(_, remaining)| !remaining.is_scarce);
                 match scan.count {
                     None => TerminalFacts::Text(part, ends_calm),
                     Some(count) => {
-                        let unit = index.part(count.unit()).ok_or(CanonicalError::NotUtf8)?;
+                        let unit = index.part(count.unit(), Allowed::All).ok_or(CanonicalError::NotUtf8)?;
                         let facts = CountedFacts::new(count, &part, &unit, index);
                         TerminalFacts::Counted(part, ends_calm, facts)
                     }
@@ -297,14 +306,7 @@ impl GrammarFacts {
             TerminalFacts::Text(part, ends_calm) | TerminalFacts::Counted(part, ends_calm, _) => {
                 let scan = terminals.scan(terminal).expect("it is text");
                 let start = scan.start();
-                let mut safety = match scan.except {
-                    // Of ordinary texts of any length some are left, whatever is excluded or used.
-                    Some(_) => part.safety(scan.at(start)),
-                    None => self.safety(terminal, scan, start),
-                };
-                if (scan.except.is_some() || terminals.is_distinct(terminal)) && !part.is_endless() {
-                    safety = Safety::Unknown;
-                }
+                let safety = self.safety(terminal, scan, start);
                 // The way may be the empty text.
                 let ways = match scan.dfa.is_accepting(scan.dfa.start()) {
                     true => Ways::of(safety, false).or(Ways::EMPTY),
@@ -338,10 +340,7 @@ impl GrammarFacts {
     #[inline]
     pub(super) fn safety(&self, terminal: ScanTerminal, scan: Scan<'_>, state: ScanState) -> Safety {
         match &self.terminals[terminal] {
-            TerminalFacts::Text(part, _) => match scan.except {
-                Some(except) if except.is_excluding(state) => Safety::Unknown,
-                _ => part.safety(scan.at(state)),
-            },
+            TerminalFacts::Text(part, _) => part.safety(scan.at(state)),
             TerminalFacts::Counted(_, _, facts) => match scan.count {
                 Some(count) if facts.is_safe(count, state) => Safety::Always,
                 _ => Safety::Unknown,

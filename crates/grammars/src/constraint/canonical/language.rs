@@ -39,7 +39,6 @@ use crate::{
         hypotheses::Hypothesis,
         states::{ParserState, Target},
     },
-    unique::keys::{KeyPrefix, KeySet},
 };
 
 /// The most positions that a search visits.
@@ -54,9 +53,19 @@ const FAR: u32 = u32::MAX / 4;
 /// What was found of the configurations of a scratch.
 #[derive(Debug, Default)]
 pub(super) struct Found {
+    /// Of the parser of texts, and, if that tracks keys, of the one that does not.
+    parsers: [OfParser; 2],
+    /// The state after a byte, where keys are tracked.
+    steps: HashMap<(Configuration, u8), Option<StateId>>,
+    /// The tokens of terminals with a count.
+    counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
+    /// Whether a step was not taken, since a mask may take no more.
+    is_beyond: bool,
+}
+
+#[derive(Debug, Default)]
+struct OfParser {
     states: HashMap<Configuration, StateFacts>,
-    /// The configuration after a byte, where keys are tracked.
-    steps: HashMap<(Configuration, u8), Option<Configuration>>,
     /// The rests of the rules that have called.
     ways: HashMap<Continuation, Ways>,
     callers: HashMap<Continuation, u32>,
@@ -64,18 +73,18 @@ pub(super) struct Found {
     distances: HashMap<Configuration, u32>,
     /// Whether each completion of a character is read, by its UTF-8 state.
     completes: HashMap<(Configuration, u8), bool>,
-    /// The tokens of terminals with a count.
-    counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
-    /// Whether a step was not taken, since a mask may take no more.
-    is_beyond: bool,
 }
 
 impl Found {
     pub(super) fn memory_usage(&self) -> usize {
         let counted: usize = self.counted.values().map(|tokens| tokens.memory_usage()).sum();
-        self.states.len() * 2 * size_of::<(Configuration, StateFacts)>()
-            + self.steps.len() * 2 * size_of::<((Configuration, u8), Option<Configuration>)>()
-            + (self.ways.len() + self.callers.len() + self.distances.len()) * 16
+        let of_parser = |found: &OfParser| {
+            let OfParser { states, ways, callers, distances, completes } = found;
+            states.len() * 2 * size_of::<(Configuration, StateFacts)>()
+                + (ways.len() + callers.len() + distances.len() + completes.len()) * 16
+        };
+        self.parsers.iter().map(of_parser).sum::<usize>()
+            + self.steps.len() * 2 * size_of::<((Configuration, u8), Option<StateId>)>()
             + counted
     }
 }
@@ -102,13 +111,31 @@ struct Tables<'a> {
     found: &'a mut Found,
 }
 
-/// The state of a configuration.
-pub(super) fn state_of(configuration: Configuration) -> StateId {
-    StateId::from_index(configuration.index())
+/// A configuration, of the parser of texts or of the one that does not track keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) configuration: Configuration,
+    pub(super) is_erased: bool,
 }
 
-pub(super) fn configuration_of(state: StateId) -> Configuration {
-    Configuration::from_index(state.index())
+impl From<At> for StateId {
+    fn from(At { configuration, is_erased }: At) -> Self {
+        Self::from_index(configuration.index() << 1 | usize::from(is_erased))
+    }
+}
+
+impl From<StateId> for At {
+    fn from(state: StateId) -> Self {
+        Self {
+            configuration: Configuration::from_index(state.index() >> 1),
+            is_erased: state.index() & 1 != 0,
+        }
+    }
+}
+
+/// The state of a text.
+pub(super) fn state_of(configuration: Configuration) -> StateId {
+    At { configuration, is_erased: false }.into()
 }
 
 impl<'a> GrammarLanguage<'a> {
@@ -121,14 +148,21 @@ impl<'a> GrammarLanguage<'a> {
         found: &'a mut Found,
     ) -> Self {
         found.is_beyond = false;
-        configurations(scratch).parser.meter.begin(constraint.mask_steps);
+        begin(scratch, constraint.mask_steps);
         Self { constraint, facts, index, tables: RefCell::new(Tables { scratch, found }) }
     }
 
     /// Ends the question. Whether it took more than its steps, so that its answer may be wrong.
     pub(super) fn end(self) -> bool {
         let Tables { scratch, found } = self.tables.into_inner();
-        configurations(scratch).parser.meter.end() || std::mem::take(&mut found.is_beyond)
+        let tracking = scratch.tracking.as_mut();
+        let is_over = tracking.is_some_and(|tracking| tracking.configurations.parser.meter.end());
+        scratch.configurations.parser.meter.end() || is_over || std::mem::take(&mut found.is_beyond)
+    }
+
+    /// Calls `read` with the scratch.
+    pub(super) fn with_scratch<T>(&self, read: impl FnOnce(&Self, &mut GrammarScratch) -> T) -> T {
+        read(self, self.tables.borrow_mut().scratch)
     }
 
     fn compiled(&self) -> &'a Compiled {
@@ -137,23 +171,24 @@ impl<'a> GrammarLanguage<'a> {
 
     fn facts<T>(&self, state: StateId, read: impl FnOnce(&StateFacts) -> T) -> T {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let configuration = configuration_of(state);
-        if let Some(known) = found.states.get(&configuration) {
+        let at = At::from(state);
+        let found = &mut found.parsers[usize::from(at.is_erased)];
+        if let Some(known) = found.states.get(&at.configuration) {
             return read(known);
         }
-        let facts = self.find(scratch, found, configuration);
-        found.states.insert(configuration, facts);
+        let facts = self.find(configurations(scratch, at.is_erased), found, at.configuration);
+        found.states.insert(at.configuration, facts);
         read(&facts)
     }
 
     /// The facts of a configuration: those of any of its hypotheses.
     fn find(
         &self,
-        scratch: &mut GrammarScratch,
-        found: &mut Found,
+        configurations: &mut Configurations,
+        found: &mut OfParser,
         configuration: Configuration,
     ) -> StateFacts {
-        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let compiled = self.compiled();
         let terminals = &compiled.terminals;
         let may_end = configurations.may_end(compiled, configuration);
         let mut facts = StateFacts {
@@ -165,7 +200,8 @@ impl<'a> GrammarLanguage<'a> {
         };
         for at in 0..configurations.hypotheses(configuration).len() {
             let hypothesis = configurations.hypotheses(configuration)[at];
-            if hypothesis.terminal.is_none_or(|terminal| !self.tracks(terminal)) {
+            let tracks = hypothesis.terminal.is_some_and(|terminal| self.tracks(configurations, terminal));
+            if !tracks {
                 let read = configurations.next_bytes(compiled, hypothesis);
                 facts.read.union(&read);
             }
@@ -195,18 +231,16 @@ impl<'a> GrammarLanguage<'a> {
                 continue;
             }
             let Some(scan) = terminals.scan(terminal) else { continue };
-            let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
+            let Some((rest, state)) = self.inside(configurations, hypothesis) else { continue };
             if let TerminalFacts::Text(part, _) | TerminalFacts::Counted(part, ..) = self.facts.of(terminal) {
                 facts.places &= part.places(scan.at(state));
             }
             let rest = self.rest_of(configurations, found, rest);
-            let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
-            let used = used.as_deref().unwrap_or(&[]);
-            scan.next_bytes(state, |byte| facts.read.insert(byte));
-            if used.is_empty() {
-                facts.add(self.facts.ways(terminal, scan, state).then(rest));
+            if tracks {
+                scan.next_bytes(state, |byte| facts.read.insert(byte));
             }
-            self.add_live(&mut facts.live, (terminal, scan, state), used, rest);
+            facts.add(self.facts.ways(terminal, scan, state).then(rest));
+            self.add_live(&mut facts.live, (terminal, scan, state), rest);
         }
         facts
     }
@@ -215,7 +249,7 @@ impl<'a> GrammarLanguage<'a> {
     fn add_boundary(
         &self,
         configurations: &mut Configurations,
-        found: &mut Found,
+        found: &mut OfParser,
         state: ParserState,
         facts: &mut StateFacts,
     ) {
@@ -231,11 +265,7 @@ impl<'a> GrammarLanguage<'a> {
                     facts.live.insert(byte);
                 }
             } else if let Some(scan) = terminals.scan(terminal) {
-                let used = match self.tracks(terminal) {
-                    true => used_before(configurations, compiled, state, terminal),
-                    false => Vec::new(),
-                };
-                self.add_live(&mut facts.live, (terminal, scan, scan.start()), &used, rest);
+                self.add_live(&mut facts.live, (terminal, scan, scan.start()), rest);
             }
         }
     }
@@ -256,64 +286,64 @@ impl<'a> GrammarLanguage<'a> {
         self.index.is_live(byte, ways.safety())
     }
 
-    /// Adds the bytes with which a terminal is certain to go on, where `rest` follows it. `used` are the rests of keys
-    /// that begin as the text so far.
+    /// Adds the bytes with which a terminal is certain to go on, where `rest` follows it.
     fn add_live(
         &self,
         live: &mut ByteSet,
         (terminal, scan, state): (ScanTerminal, Scan<'_>, ScanState),
-        used: &[Arc<[u8]>],
         rest: Ways,
     ) {
-        let is_plain = used.is_empty()
-            && scan.count.is_none()
-            && scan.except.is_none_or(|except| !except.is_excluding(state));
-        let (TerminalFacts::Text(part, ends_calm) | TerminalFacts::Counted(part, ends_calm, _)) =
-            self.facts.of(terminal)
-        else {
-            return;
+        match self.facts.of(terminal) {
+            TerminalFacts::Text(part, ends_calm) if Ways::leads(*ends_calm, rest) => {
+                live.union(&part.live(scan.at(state)));
+            }
+            TerminalFacts::Counted(_, ends_calm, _) if Ways::leads(*ends_calm, rest) => {
+                for byte in 0..0x80u8 {
+                    if let Some(next) = scan.step(state, byte)
+                        && self.index.is_live(byte, self.facts.safety(terminal, scan, next))
+                    {
+                        live.insert(byte);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether texts of `terminal` are keys that are tracked here.
+    fn tracks(&self, configurations: &Configurations, terminal: ScanTerminal) -> bool {
+        configurations.texts().is_some() && self.compiled().terminals.is_distinct(terminal)
+    }
+
+    /// The state of a configuration of the parser of texts. Where no key is under way, it is one of the parser that does
+    /// not track keys: these recur, and there are keys enough for whatever follows.
+    pub(super) fn state(&self, scratch: &mut GrammarScratch, configuration: Configuration) -> StateId {
+        let Some(tracking) = scratch.tracking.as_ref().filter(|_| self.facts.keys_are_endless) else {
+            return state_of(configuration);
         };
-        if !Ways::leads(*ends_calm, rest) {
-            return;
+        let terminals = &self.compiled().terminals;
+        let hypotheses = tracking.configurations.hypotheses(configuration).iter();
+        let mut terminals_read = hypotheses.filter_map(|hypothesis| hypothesis.terminal);
+        if terminals_read.any(|terminal| terminals.is_distinct(terminal)) {
+            return state_of(configuration);
         }
-        if is_plain {
-            live.union(&part.live(scan.at(state)));
-            return;
-        }
-        for byte in 0..0x80u8 {
-            // The text leaves the keys that are used.
-            if used.iter().any(|rest| rest.first() == Some(&byte)) {
-                continue;
-            }
-            if let Some(next) = scan.step(state, byte)
-                && self.index.is_live(byte, self.facts.safety(terminal, scan, next))
-            {
-                live.insert(byte);
-            }
-        }
+        let configuration = self.constraint.pair_of(scratch, configuration).for_mask;
+        At { configuration, is_erased: true }.into()
     }
 
-    fn tracks(&self, terminal: ScanTerminal) -> bool {
-        self.constraint.distinct.is_some() && self.compiled().terminals.is_distinct(terminal)
-    }
-
-    /// The parser state after the terminal of a hypothesis, no literal; the state of its scanner; and of a tracked key
-    /// its prefix, with the sets of used keys.
-    #[expect(clippy::type_complexity, reason = "three parts of one hypothesis")]
+    /// The parser state after the terminal of a hypothesis, no literal, and the state of its scanner.
     fn inside(
         &self,
         configurations: &mut Configurations,
         Hypothesis { terminal, progress, parser_state }: Hypothesis,
-    ) -> Option<(ParserState, ScanState, Option<(KeyPrefix, SmallVec<[KeySet; 4]>)>)> {
+    ) -> Option<(ParserState, ScanState)> {
         let terminal = terminal?;
-        if !self.tracks(terminal) {
-            return Some((parser_state, progress.state(), None));
+        if !self.tracks(configurations, terminal) {
+            return Some((parser_state, progress.state()));
         }
         let pending = configurations.pending(self.compiled(), parser_state, terminal)?;
-        let sets = configurations.parser.keys_before(pending).collect();
         let state = configurations.texts()?.state(progress.prefix());
-        let rest = configurations.parser.after_any_key(pending, &self.compiled().rules);
-        Some((rest, state, Some((progress.prefix(), sets))))
+        Some((configurations.parser.after_any_key(pending, &self.compiled().rules), state))
     }
 
     /// The terminals that may follow in a parser state, each with the state after it.
@@ -334,7 +364,7 @@ impl<'a> GrammarLanguage<'a> {
     }
 
     /// The ways from a parser state to the end of the output.
-    fn rest_of(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> Ways {
+    fn rest_of(&self, configurations: &Configurations, found: &mut OfParser, state: ParserState) -> Ways {
         if self.facts.all_end {
             return Ways::of(Safety::Always, false);
         }
@@ -353,7 +383,7 @@ impl<'a> GrammarLanguage<'a> {
     fn callers(
         &self,
         configurations: &Configurations,
-        found: &mut Found,
+        found: &mut OfParser,
         continuation: Continuation,
     ) -> Ways {
         if let Some(known) = found.ways.get(&continuation) {
@@ -391,7 +421,7 @@ impl<'a> GrammarLanguage<'a> {
     }
 
     /// The number of bytes from a parser state to the end of the output, at least.
-    fn bytes_to_end(&self, configurations: &Configurations, found: &mut Found, state: ParserState) -> u32 {
+    fn bytes_to_end(&self, configurations: &Configurations, found: &mut OfParser, state: ParserState) -> u32 {
         let items = configurations.parser.items(state).iter();
         let of_item = |(position, continuation, _): &(_, Continuation, _)| {
             let rest = self.rest(configurations, *position).bytes;
@@ -404,7 +434,7 @@ impl<'a> GrammarLanguage<'a> {
     fn bytes_of_callers(
         &self,
         configurations: &Configurations,
-        found: &mut Found,
+        found: &mut OfParser,
         continuation: Continuation,
     ) -> u32 {
         let continuations = configurations.parser.continuations();
@@ -441,12 +471,12 @@ impl<'a> GrammarLanguage<'a> {
         &self,
         scratch: &mut GrammarScratch,
         found: &mut Found,
-        configuration: Configuration,
+        At { configuration, is_erased }: At,
     ) -> TokenMask {
         let constraint = self.constraint;
         let at = match scratch.tracking {
-            Some(_) => constraint.pair_of(scratch, configuration),
-            None => ConfigurationPair { for_mask: configuration, tracked: None },
+            Some(_) if !is_erased => constraint.pair_of(scratch, configuration),
+            _ => ConfigurationPair { for_mask: configuration, tracked: None },
         };
         constraint.make_mask(scratch, at.for_mask);
         let mut mask = TokenMask::new(constraint.vocabulary.len());
@@ -464,9 +494,11 @@ impl<'a> GrammarLanguage<'a> {
         &self,
         scratch: &mut GrammarScratch,
         found: &mut Found,
-        configuration: Configuration,
+        At { configuration, is_erased }: At,
     ) -> SmallVec<[Arc<PartTokens>; 2]> {
-        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let (compiled, configurations) = (self.compiled(), configurations(scratch, is_erased));
+        let Found { parsers, counted, .. } = found;
+        let found = &mut parsers[usize::from(is_erased)];
         let terminals = &compiled.terminals;
         let mut parts: SmallVec<[Arc<PartTokens>; 2]> = SmallVec::new();
         for at in 0..configurations.hypotheses(configuration).len() {
@@ -475,11 +507,7 @@ impl<'a> GrammarLanguage<'a> {
                 for (terminal, rest) in self.followers(configurations, state) {
                     let rest = self.rest_of(configurations, found, rest);
                     if let Some(scan) = self.certain_scan(terminal, rest) {
-                        let used = match self.tracks(terminal) {
-                            true => used_before(configurations, compiled, state, terminal),
-                            false => Vec::new(),
-                        };
-                        parts.extend(self.part(found, terminal, scan, scan.start(), &used));
+                        parts.extend(self.part(counted, terminal, scan, scan.start()));
                     }
                 }
             }
@@ -487,11 +515,10 @@ impl<'a> GrammarLanguage<'a> {
             else {
                 continue;
             };
-            let Some((rest, state, prefix)) = self.inside(configurations, hypothesis) else { continue };
+            let Some((rest, state)) = self.inside(configurations, hypothesis) else { continue };
             let rest = self.rest_of(configurations, found, rest);
             if let Some(scan) = self.certain_scan(terminal, rest) {
-                let used = prefix.map(|prefix| used_after(configurations, prefix.0, prefix.1));
-                parts.extend(self.part(found, terminal, scan, state, used.as_deref().unwrap_or(&[])));
+                parts.extend(self.part(counted, terminal, scan, state));
             }
         }
         parts
@@ -509,47 +536,26 @@ impl<'a> GrammarLanguage<'a> {
         }
     }
 
-    /// The certain tokens of a terminal in a state, without those with which a used key or an excluded text begins.
+    /// The certain tokens of a terminal in a state.
     fn part(
         &self,
-        found: &mut Found,
+        counted: &mut HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
         terminal: ScanTerminal,
         scan: Scan<'_>,
         state: ScanState,
-        used: &[Arc<[u8]>],
     ) -> Option<Arc<PartTokens>> {
-        let trie = &self.constraint.trie;
         match self.facts.of(terminal) {
-            TerminalFacts::Text(part, _) => {
-                let tokens = self.index.part_tokens(part, scan.at(state));
-                let mut not_certain: HashSet<TokenId> = HashSet::new();
-                if let Some(except) = scan.except.filter(|except| except.is_excluding(state)) {
-                    let step = |state, byte| except.below(state, byte).map(|(below, _)| below);
-                    trie.walk(state, step, |token, _| {
-                        not_certain.insert(token);
-                    });
-                }
-                for rest in used {
-                    let step = |at: usize, byte| (rest.get(at) == Some(&byte)).then_some(at + 1);
-                    trie.walk(0, step, |token, _| {
-                        not_certain.insert(token);
-                    });
-                }
-                Some(match not_certain.is_empty() {
-                    true => tokens,
-                    false => Arc::new(tokens.filtered(|token| !not_certain.contains(&token))),
-                })
-            }
+            TerminalFacts::Text(part, _) => Some(self.index.part_tokens(part, scan.at(state))),
             TerminalFacts::Counted(part, _, facts) if facts.is_as_uncounted => {
                 let count = scan.count?;
-                if let Some(known) = found.counted.get(&(terminal, state)) {
+                if let Some(known) = counted.get(&(terminal, state)) {
                     return Some(Arc::clone(known));
                 }
                 let at = scan.at(state);
                 let tokens = self.index.part_tokens(part, at);
                 // A byte after the token may end one unit more, and need as many as any state does.
                 let more = 1 + count.units().greatest();
-                let longest = u32::try_from(trie.longest()).unwrap_or(u32::MAX);
+                let longest = u32::try_from(self.constraint.trie.longest()).unwrap_or(u32::MAX);
                 let bounds = count.left(state, longest.saturating_add(more));
                 if bounds == FREE {
                     return Some(tokens);
@@ -562,7 +568,7 @@ impl<'a> GrammarLanguage<'a> {
                     ended >= min && max.is_none_or(|max| most <= max)
                 };
                 let tokens = Arc::new(tokens.filtered(is_within));
-                found.counted.insert((terminal, state), Arc::clone(&tokens));
+                counted.insert((terminal, state), Arc::clone(&tokens));
                 Some(tokens)
             }
             _ => None,
@@ -580,48 +586,25 @@ impl StateFacts {
     }
 }
 
-/// The configurations of a text: of the parser that tracks keys, if there is one.
-pub(super) fn configurations(scratch: &mut GrammarScratch) -> &mut Configurations {
+/// The configurations of texts, or those without keys.
+pub(super) fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
     match &mut scratch.tracking {
-        Some(tracking) => &mut tracking.configurations,
-        None => &mut scratch.configurations,
+        Some(tracking) if !is_erased => &mut tracking.configurations,
+        _ => &mut scratch.configurations,
+    }
+}
+
+/// Begins a question that may take `most` steps in each parser.
+fn begin(scratch: &mut GrammarScratch, most: u64) {
+    scratch.configurations.parser.meter.begin(most);
+    if let Some(tracking) = &mut scratch.tracking {
+        tracking.configurations.parser.meter.begin(most);
     }
 }
 
 /// The UTF-8 state after `text`, as a bit.
 fn place_after(text: &[u8]) -> u8 {
     1 << unskew_automata::canonical::utf8_state(text)
-}
-
-/// The rests of the used keys that begin with a prefix.
-fn used_after(
-    configurations: &Configurations,
-    prefix: KeyPrefix,
-    sets: SmallVec<[KeySet; 4]>,
-) -> Vec<Arc<[u8]>> {
-    let Some(texts) = configurations.texts() else { return Vec::new() };
-    let prefix = texts.bytes(None, prefix);
-    rests(configurations, &prefix, sets)
-}
-
-/// The used keys, before a key of `terminal` begins in a parser state.
-fn used_before(
-    configurations: &mut Configurations,
-    compiled: &Compiled,
-    state: ParserState,
-    terminal: ScanTerminal,
-) -> Vec<Arc<[u8]>> {
-    let Some(pending) = configurations.pending(compiled, state, terminal) else { return Vec::new() };
-    let sets = configurations.parser.keys_before(pending).collect();
-    rests(configurations, &[], sets)
-}
-
-fn rests(configurations: &Configurations, prefix: &[u8], mut sets: SmallVec<[KeySet; 4]>) -> Vec<Arc<[u8]>> {
-    let Some(texts) = configurations.texts() else { return Vec::new() };
-    sets.sort_unstable();
-    sets.dedup();
-    let keys = sets.into_iter().flat_map(|set| configurations.parser.key_sets.keys(set));
-    keys.filter_map(|key| texts.of(key).strip_prefix(prefix).map(Arc::from)).collect()
 }
 
 impl LazyDfa for GrammarLanguage<'_> {
@@ -631,22 +614,33 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let configuration = configuration_of(state);
+        let At { configuration, is_erased } = At::from(state);
         let compiled = self.compiled();
-        let next = match &mut scratch.tracking {
-            None => scratch.configurations.step_of_mask(compiled, configuration, byte),
-            Some(tracking) => match found.steps.get(&(configuration, byte)) {
-                Some(known) => *known,
-                None => {
-                    let next = tracking.configurations.run(compiled, configuration, &[byte]);
-                    if !tracking.configurations.parser.meter.is_over() {
-                        found.steps.insert((configuration, byte), next);
-                    }
-                    next
-                }
-            },
-        };
-        next.map(state_of)
+        if scratch.tracking.is_none() || is_erased {
+            let configuration = scratch.configurations.step_of_mask(compiled, configuration, byte)?;
+            return Some(At { configuration, is_erased }.into());
+        }
+        if let Some(known) = found.steps.get(&(configuration, byte)) {
+            return *known;
+        }
+        let configurations = configurations(scratch, false);
+        let next = configurations.run(compiled, configuration, &[byte]);
+        if configurations.parser.meter.is_over() {
+            return None;
+        }
+        let next = next.map(|next| self.state(scratch, next));
+        found.steps.insert((configuration, byte), next);
+        next
+    }
+
+    fn run(&self, state: StateId, bytes: &[u8]) -> Option<StateId> {
+        let At { configuration, is_erased } = At::from(state);
+        if self.constraint.distinct.is_none() || is_erased {
+            return bytes.iter().try_fold(state, |state, byte| self.step(state, *byte));
+        }
+        let Tables { scratch, .. } = &mut *self.tables.borrow_mut();
+        let next = configurations(scratch, false).run(self.compiled(), configuration, bytes)?;
+        Some(self.state(scratch, next))
     }
 
     fn is_accepting(&self, state: StateId) -> bool {
@@ -676,9 +670,10 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn distance(&self, state: StateId) -> u32 {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let (compiled, configurations) = (self.compiled(), configurations(scratch));
+        let At { configuration, is_erased } = At::from(state);
+        let (compiled, configurations) = (self.compiled(), configurations(scratch, is_erased));
+        let found = &mut found.parsers[usize::from(is_erased)];
         let terminals = &compiled.terminals;
-        let configuration = configuration_of(state);
         if let Some(known) = found.distances.get(&configuration) {
             return *known;
         }
@@ -695,7 +690,7 @@ impl LazyDfa for GrammarLanguage<'_> {
                 let left = terminals.literal_len(terminal) - progress.depth();
                 (u32::try_from(left).unwrap_or(FAR), parser_state)
             } else {
-                let (Some(scan), Some((rest, state, _))) =
+                let (Some(scan), Some((rest, state))) =
                     (terminals.scan(terminal), self.inside(configurations, hypothesis))
                 else {
                     continue;
@@ -724,15 +719,16 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn completes(&self, state: StateId, place: u8) -> Option<bool> {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let configuration = configuration_of(state);
+        let At { configuration, is_erased } = At::from(state);
+        let found = &mut found.parsers[usize::from(is_erased)];
         if let Some(known) = found.completes.get(&(configuration, place)) {
             return Some(*known);
         }
-        let configurations = configurations(scratch);
+        let configurations = configurations(scratch, is_erased);
         let completes = (0..configurations.hypotheses(configuration).len()).any(|at| {
             let hypothesis = configurations.hypotheses(configuration)[at];
             // A count may leave no room for another character.
-            let (Some(terminal), Some((rest, state, prefix))) =
+            let (Some(terminal), Some((rest, state))) =
                 (hypothesis.terminal, self.inside(configurations, hypothesis))
             else {
                 return false;
@@ -740,9 +736,7 @@ impl LazyDfa for GrammarLanguage<'_> {
             let TerminalFacts::Text(part, _) = self.facts.of(terminal) else { return false };
             let rest = self.rest_of(configurations, found, rest);
             let Some(scan) = self.certain_scan(terminal, rest) else { return false };
-            let is_free = scan.except.is_none_or(|except| !except.is_excluding(state))
-                && prefix.is_none_or(|prefix| used_after(configurations, prefix.0, prefix.1).is_empty());
-            is_free && self.index.part_completes(part, scan.at(state), place)
+            self.index.part_completes(part, scan.at(state), place)
         });
         found.completes.insert((configuration, place), completes);
         Some(completes)
@@ -755,8 +749,8 @@ impl LazyDfa for GrammarLanguage<'_> {
     fn by_id(&self, state: StateId) -> Vec<(TokenId, StateId)> {
         let Tables { scratch, .. } = &mut *self.tables.borrow_mut();
         let compiled = self.compiled();
-        let configurations = configurations(scratch);
-        let configuration = configuration_of(state);
+        let At { configuration, is_erased } = At::from(state);
+        let configurations = configurations(scratch, is_erased);
         let mut tokens: Vec<TokenId> = Vec::new();
         configurations.each_of_tokens(compiled, configuration, |terminal, _| {
             match compiled.terminals.scanner(terminal) {
@@ -767,19 +761,22 @@ impl LazyDfa for GrammarLanguage<'_> {
         });
         tokens.sort_unstable();
         tokens.dedup();
-        let after = |token| Some((token, state_of(configurations.by_id(compiled, configuration, token)?)));
+        let after = |token| {
+            let configuration = configurations.by_id(compiled, configuration, token)?;
+            Some((token, At { configuration, is_erased }.into()))
+        };
         tokens.into_iter().filter_map(after).collect()
     }
 
     fn tokens(&self, state: StateId) -> Option<TokensByLookahead> {
         let (parts, others) = {
             let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-            let configuration = configuration_of(state);
-            found.is_beyond |= configurations(scratch).parser.meter.is_over();
-            let mut mask = self.readable(scratch, found, configuration);
+            let at = At::from(state);
+            found.is_beyond |= configurations(scratch, at.is_erased).parser.meter.is_over();
+            let mut mask = self.readable(scratch, found, at);
             // The mask was a question of its own.
-            configurations(scratch).parser.meter.begin(self.constraint.mask_steps);
-            let parts = self.parts(scratch, found, configuration);
+            begin(scratch, self.constraint.mask_steps);
+            let parts = self.parts(scratch, found, at);
             let mut certain = TokenMask::new(mask.len());
             parts.iter().for_each(|part| part.add_to(&mut certain.as_mut()));
             let words = mask.as_mut().into_words();

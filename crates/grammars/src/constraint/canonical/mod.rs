@@ -22,16 +22,16 @@ use std::{fmt, sync::Arc};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 use unskew_automata::{
-    Limits,
+    Limits, StateId,
     canonical::{CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState},
 };
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenMask, hashed_key};
 
 use self::{
     facts::GrammarFacts,
-    language::{Found, GrammarLanguage, configuration_of, state_of},
+    language::{Found, GrammarLanguage, configurations, state_of},
 };
-use super::{GrammarConstraint, GrammarScratch, GrammarState, steps::MASK_STEPS};
+use super::{GrammarConstraint, GrammarScratch, GrammarState, state::ConfigurationPair, steps::MASK_STEPS};
 
 /// The canonical token sequences of a [`GrammarConstraint`].
 ///
@@ -141,6 +141,39 @@ impl CanonicalGrammar {
         })
     }
 
+    /// The grammar's state after `token`, as far as its automaton's state has this number: the token was read by its text
+    /// or by its id. `after` is the state after both.
+    fn reading(
+        &self,
+        scratch: &mut CanonicalGrammarScratch,
+        at: ConfigurationPair,
+        after: &GrammarState,
+        token: TokenId,
+        number: StateId,
+    ) -> GrammarState {
+        if !self.facts.has_ids {
+            return after.clone();
+        }
+        let CanonicalGrammarScratch { grammar, found, .. } = scratch;
+        let text = self.grammar.vocabulary.text(token).filter(|text| !text.is_empty());
+        let compiled = &self.grammar.compiled;
+        let configurations = configurations(grammar, false);
+        let before = at.tracked.unwrap_or(at.for_mask);
+        let of_text = text.and_then(|text| configurations.run(compiled, before, text));
+        let of_id = configurations.by_id(compiled, before, token);
+        let both = after.at.tracked.unwrap_or(after.at.for_mask);
+        let language = GrammarLanguage::new(&self.grammar, &self.facts, self.engine.index(), grammar, found);
+        let ways = [Some(both), of_text, of_id].into_iter().flatten();
+        let own = language.with_scratch(|language, scratch| {
+            ways.into_iter().find(|way| language.state(scratch, *way) == number || state_of(*way) == number)
+        });
+        language.end();
+        match own {
+            Some(own) if own != both => self.grammar.state_of(&mut scratch.grammar, own),
+            _ => after.clone(),
+        }
+    }
+
     /// The canonical state of a reading, in the numbers of `scratch`.
     fn canonical_of(&self, scratch: &mut CanonicalGrammarScratch, reading: &Reading) -> CanonicalState {
         let configuration = self.grammar.number(&mut scratch.grammar, &reading.grammar);
@@ -210,7 +243,7 @@ impl Constraint for CanonicalGrammar {
                 refused = Rejected::beyond(token, MASK_STEPS);
                 continue;
             }
-            let CanonicalGrammarScratch { grammar, found, canonical, .. } = scratch;
+            let CanonicalGrammarScratch { grammar, found, canonical, .. } = &mut *scratch;
             let language =
                 GrammarLanguage::new(&self.grammar, &self.facts, self.engine.index(), grammar, found);
             let read = self.engine.advance(&language, &mut canonical.memo, &mut next, token);
@@ -220,18 +253,15 @@ impl Constraint for CanonicalGrammar {
                 refused = Rejected::beyond(token, MASK_STEPS);
                 continue;
             }
-            if read.is_err() {
+            let mut after = reading.grammar.clone();
+            if read.is_err() || self.grammar.advance_at(&mut scratch.grammar, at, &mut after, token).is_err()
+            {
                 continue;
             }
-            let mut after = reading.grammar.clone();
-            self.grammar.advance_at(grammar, at, &mut after, token)?;
-            let own = after.at.tracked.unwrap_or(after.at.for_mask);
             for (number, canonical) in next.by_number() {
-                let grammar = match configuration_of(number) {
-                    number if number == own => after.clone(),
-                    number => self.grammar.state_of(grammar, number),
-                };
-                readings.push(Reading { grammar, canonical });
+                let grammar = self.reading(scratch, at, &after, token, number);
+                let number = state_of(grammar.at.tracked.unwrap_or(grammar.at.for_mask));
+                readings.push(Reading { grammar, canonical: canonical.renumbered(number) });
             }
             is_accepting |= accepts;
         }
