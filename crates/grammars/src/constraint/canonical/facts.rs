@@ -8,7 +8,7 @@
 //! it ([`GrammarFacts::ends`]); and so do the callers. Of nearly all grammars each position ends so, and then no caller
 //! is looked at.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use hashbrown::HashMap;
 use unskew_automata::{
@@ -31,8 +31,8 @@ use crate::{
     parser::configurations::Compiled,
 };
 
-/// The number of sweeps over all positions. What is not decided then counts as unsafe, and as far away.
-const SWEEPS: usize = 64;
+/// How often a position is looked at, on average, to find how many bytes it is from an end.
+const LOOKS: usize = 16;
 
 /// No end is known.
 const FAR: u32 = u32::MAX / 4;
@@ -258,22 +258,53 @@ impl GrammarFacts {
         })
     }
 
-    /// Finds the rests of all positions and groups: sweeps, until nothing changes.
+    /// Finds the rests of all positions and groups. What has changed makes those look again that lead to it.
     fn find_rests(&mut self, rules: &Rules, terminals: &Terminals) {
         let groups: HashMap<Position, GroupId> =
             rules.groups.iter().map(|(id, group)| (group.start(), id)).collect();
-        // Before each rule is known, its end is far.
+        let of_terminal: Table<ScanTerminal, Rest> = (0..self.terminals.len())
+            .map(|terminal| self.whole(terminals, ScanTerminal::from_index(terminal)))
+            .collect();
+        // Positions, and then groups.
+        let len = rules.len();
+        let node = |position: Position| match groups.get(&position) {
+            Some(group) => len + group.index(),
+            None => position.index(),
+        };
+        let start = |rule: RuleId| node(rules.start(rule));
+        let mut leading: Vec<Vec<usize>> = vec![Vec::new(); len + rules.groups.len()];
+        for position in (1..len).map(Position::from_index) {
+            let after_terminals = rules.terminals(position).iter().map(|(_, after)| after.index());
+            let of_calls = rules.calls(position).iter();
+            let calls = of_calls.flat_map(|(callee, after)| [start(*callee), after.index()]);
+            after_terminals.chain(calls).for_each(|next| leading[next].push(position.index()));
+        }
+        for (id, group) in rules.groups.iter() {
+            let members = group.members.iter().map(|(member, _)| *member);
+            members
+                .chain(group.others)
+                .chain(group.separator)
+                .for_each(|rule| leading[start(rule)].push(len + id.index()));
+        }
         self.rest[END] = Rest::NOTHING;
-        let of_terminal = (0..self.terminals.len()).map(ScanTerminal::from_index);
-        let of_terminal: Table<ScanTerminal, Rest> =
-            of_terminal.map(|terminal| self.whole(terminals, terminal)).collect();
-        for _ in 0..SWEEPS {
-            let mut changed = false;
-            let of_rule = |facts: &Self, start: Position| match is_of_group(start) {
-                true => facts.groups[groups[&start]].0,
-                false => facts.rest[start],
+        // Later positions are mostly nearer to an end.
+        let mut open: VecDeque<usize> = (1..leading.len()).rev().collect();
+        let mut is_open = vec![true; leading.len()];
+        // Beyond that only safety counts, which changes a few times for each.
+        let mut left = LOOKS * leading.len();
+        while let Some(at) = open.pop_front() {
+            is_open[at] = false;
+            left = left.saturating_sub(1);
+            let of_rule = |facts: &Self, rule: RuleId| match start(rule).checked_sub(len) {
+                Some(group) => facts.groups[GroupId::from_index(group)].0,
+                None => facts.rest[rules.start(rule)],
             };
-            for position in (1..rules.len()).rev().map(Position::from_index) {
+            let is_changed = if let Some(group) = at.checked_sub(len).map(GroupId::from_index) {
+                let new = of_group(&rules.groups[group], |rule| of_rule(self, rule));
+                let old = std::mem::replace(&mut self.groups[group], new);
+                old.0.ways != new.0.ways || old.1 != new.1 || left > 0 && old.0.bytes != new.0.bytes
+            } else {
+                let position = Position::from_index(at);
                 let mut rest = match rules.is_accepting(position) {
                     true => Rest::NOTHING,
                     false => Rest::UNKNOWN,
@@ -282,16 +313,17 @@ impl GrammarFacts {
                     rest = rest.or(of_terminal[*terminal].then(self.rest[*after]));
                 }
                 for (callee, after) in rules.calls(position) {
-                    rest = rest.or(of_rule(self, rules.start(*callee)).then(self.rest[*after]));
+                    rest = rest.or(of_rule(self, *callee).then(self.rest[*after]));
                 }
-                changed |= std::mem::replace(&mut self.rest[position], rest) != rest;
-            }
-            for (id, group) in rules.groups.iter() {
-                let rest = of_group(group, |rule| of_rule(self, rules.start(rule)));
-                changed |= std::mem::replace(&mut self.groups[id], rest) != rest;
-            }
-            if !changed {
-                return;
+                let old = std::mem::replace(&mut self.rest[position], rest);
+                old.ways != rest.ways || left > 0 && old.bytes != rest.bytes
+            };
+            if is_changed {
+                for before in &leading[at] {
+                    if !std::mem::replace(&mut is_open[*before], true) {
+                        open.push_back(*before);
+                    }
+                }
             }
         }
     }
