@@ -59,13 +59,15 @@ pub struct TextPart {
 }
 
 /// Which texts of a part a constraint allows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Allowed {
     /// All of them.
     All,
-    /// All but finitely many, which depend on the text before. Then a state is [safe](TextPart::safety) if it has texts
-    /// of any length of ordinary ASCII.
+    /// All but some, which depend on the text before. Then a state is [safe](TextPart::safety) if it has more texts of
+    /// ordinary ASCII than are ever left out: texts of any length, or 2^32 of them.
     AllButSome,
+    /// Those that end later. By state: whether it may be [safe](TextPart::safety).
+    Later(Arc<[bool]>),
 }
 
 /// A DFA as a part of texts: where it accepts, the text goes on.
@@ -121,11 +123,13 @@ impl LazyDfa for Inside {
 
 impl TextPart {
     /// `None` if a text of `dfa` is not UTF-8.
-    fn new(dfa: &Arc<Dfa>, allowed: Allowed, index: &CanonicalIndex) -> Option<Self> {
+    fn new(dfa: &Arc<Dfa>, allowed: &Allowed, index: &CanonicalIndex) -> Option<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let mut texts = DfaLanguage::of(Arc::clone(dfa), places_of(dfa)?, index);
-        if allowed == Allowed::AllButSome {
-            texts = texts.with_safe(&index.liveness().endless(dfa), index);
+        match allowed {
+            Allowed::All => {}
+            Allowed::AllButSome => texts = texts.with_safe(&index.liveness().has_many(dfa), index),
+            Allowed::Later(kept) => texts = texts.with_safe(kept, index),
         }
         let texts = Inside(texts);
         let product = LazyProduct::new(texts.context(index), 0);
@@ -210,6 +214,7 @@ impl CanonicalIndex {
     pub fn part(&self, dfa: &Arc<Dfa>, allowed: Allowed) -> Option<Arc<TextPart>> {
         let write = || self.parts.parts.write().unwrap_or_else(PoisonError::into_inner);
         let key = (Arc::clone(dfa), allowed);
+        let allowed = &key.1;
         if let Some(known) = write().get(&key) {
             return known.clone();
         }

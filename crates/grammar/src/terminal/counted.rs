@@ -313,6 +313,12 @@ impl CountedUnits {
         from.fewest == u32::from(to.ends) + to.fewest
     }
 
+    /// Whether no unit ends after the state of the automaton.
+    #[doc(hidden)]
+    pub fn is_last(&self, state: StateId) -> bool {
+        self.units.states[state.index()].is_last
+    }
+
     /// Whether the least number of units was read.
     #[doc(hidden)]
     #[inline]

@@ -464,36 +464,42 @@ impl SplitLiveness {
         !self.last_but_one.contains(byte)
     }
 
-    /// By state of `dfa`: whether it has texts of any length of ASCII characters that are ordinary and end no added token.
-    pub(crate) fn endless(&self, dfa: &Dfa) -> Box<[bool]> {
+    /// By state of `dfa`: whether it has more texts of ASCII characters that are ordinary and end no added token than are
+    /// ever used up: texts of any length, or 2^32 of them.
+    pub(crate) fn has_many(&self, dfa: &Dfa) -> Box<[bool]> {
+        const MANY: u32 = u32::MAX;
         let bytes: Vec<u8> = (0..0x80u8)
             .filter(|byte| self.characters.is_character(*byte) && !self.last.contains(*byte))
             .collect();
         let safe = self.by_ascii(dfa);
-        let mut endless: Box<[bool]> = safe.iter().map(|safe| *safe == Safety::Always).collect();
-        // A state from which no such character leads to another is removed, until all that are left have one.
+        let is_safe = |state: StateId| safe[state.index()] == Safety::Always;
+        let nexts = |state: StateId| {
+            bytes.iter().filter_map(move |byte| dfa.step(state, *byte)).filter(|next| is_safe(*next))
+        };
         let mut before: Vec<Vec<StateId>> = vec![Vec::new(); dfa.len()];
-        let mut ways = vec![0u32; dfa.len()];
-        for state in dfa.states().filter(|state| endless[state.index()]) {
-            for next in bytes.iter().filter_map(|byte| dfa.step(state, *byte)) {
-                if endless[next.index()] {
-                    before[next.index()].push(state);
-                    ways[state.index()] += 1;
-                }
+        let mut left = vec![0u32; dfa.len()];
+        for state in dfa.states().filter(|state| is_safe(*state)) {
+            for next in nexts(state) {
+                before[next.index()].push(state);
+                left[state.index()] += 1;
             }
         }
+        // States are counted after all that they lead to. Those on a cycle, and before one, are never counted.
+        let mut count = vec![MANY; dfa.len()];
         let mut open: Vec<StateId> =
-            dfa.states().filter(|state| endless[state.index()] && ways[state.index()] == 0).collect();
+            dfa.states().filter(|state| is_safe(*state) && left[state.index()] == 0).collect();
         while let Some(state) = open.pop() {
-            endless[state.index()] = false;
+            let own = u32::from(dfa.is_accepting(state));
+            let counts = nexts(state).map(|next| count[next.index()]);
+            count[state.index()] = counts.fold(own, u32::saturating_add);
             for before in std::mem::take(&mut before[state.index()]) {
-                ways[before.index()] -= 1;
-                if ways[before.index()] == 0 {
+                left[before.index()] -= 1;
+                if left[before.index()] == 0 {
                     open.push(before);
                 }
             }
         }
-        endless
+        dfa.states().map(|state| is_safe(state) && count[state.index()] == MANY).collect()
     }
 
     /// The state of the ordinary characters after `text`. `None` if `text` has another character.

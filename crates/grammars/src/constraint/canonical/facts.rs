@@ -48,9 +48,9 @@ pub(super) struct GrammarFacts {
     groups: Table<GroupId, (Rest, bool)>,
     /// Whether ordinary text leads to the end of a rule from each position.
     pub(super) all_end: bool,
-    /// Whether each key has texts of any length, so that the keys that are used never decide whether a text goes on where
-    /// no key is under way.
-    pub(super) keys_are_endless: bool,
+    /// Whether there are keys enough, so that those that are used never decide whether a text goes on where no key is under
+    /// way.
+    pub(super) keys_are_many: bool,
     /// The bytes of all terminals.
     pub(super) bytes: ByteSet,
     pub(super) has_ids: bool,
@@ -175,6 +175,8 @@ pub(super) struct CountedFacts {
     pub(super) is_as_uncounted: bool,
     /// Whether a unit is ordinary text, so that more of them may be written where too few are.
     has_more: bool,
+    /// The automaton where too few units are written, so that no text ends.
+    pub(super) early: Option<Arc<TextPart>>,
 }
 
 impl GrammarFacts {
@@ -190,7 +192,7 @@ impl GrammarFacts {
             rest: Table::filled(Rest::UNKNOWN, rules.len()),
             groups: Table::filled((Rest::UNKNOWN, false), rules.groups.len()),
             all_end: false,
-            keys_are_endless: true,
+            keys_are_many: true,
             bytes: ByteSet::default(),
             has_ids: false,
         };
@@ -243,9 +245,8 @@ impl GrammarFacts {
                 let allowed = if scan.except.is_some() { Allowed::AllButSome } else { Allowed::All };
                 let part = index.part(scan.dfa, allowed).ok_or(CanonicalError::NotUtf8)?;
                 let ends_calm = scan.dfa.last_bytes().iter().all(|byte| index.is_calm(byte));
-                self.keys_are_endless &= !terminals.is_distinct(terminal)
-                    || part.safety(scan.dfa.start()) == Safety::Always
-                        && terminals.remaining(terminal).is_some_and(|(_, remaining)| !remaining.is_scarce);
+                self.keys_are_many &=
+                    !terminals.is_distinct(terminal) || part.safety(scan.dfa.start()) == Safety::Always;
                 match scan.count {
                     None => TerminalFacts::Text(part, ends_calm),
                     Some(count) => {
@@ -456,7 +457,11 @@ impl CountedFacts {
             .all(|state| safe[state.index()]);
         let (min, _) = count.bounds();
         let has_more = min == 0 || count.is_all() && unit.safety(count.unit().start()) == Safety::Always;
-        Self { safe, is_as_uncounted, has_more }
+        let early = (min > 0 && has_more).then(|| {
+            let kept = dfa.states().map(|state| !count.is_last(state)).collect();
+            index.part(count.dfa(), Allowed::Later(kept))
+        });
+        Self { safe, is_as_uncounted, has_more, early: early.flatten() }
     }
 
     #[inline]

@@ -17,15 +17,18 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use unskew_automata::{
     StateId,
-    canonical::{CanonicalIndex, LazyDfa, PartTokens, Safety, TokensByLookahead},
+    canonical::{CanonicalIndex, LazyDfa, PartTokens, Safety, TextPart, TokensByLookahead},
 };
 use unskew_core::{TokenId, TokenKind, TokenMask};
-use unskew_grammar::kit::terminal::{ScanState, counted::FREE, reading::Scan};
+use unskew_grammar::{
+    CountedUnits,
+    kit::terminal::{ScanState, counted::FREE, reading::Scan},
+};
 use unskew_trie::ByteSet;
 
 use super::{
     super::{GrammarConstraint, GrammarScratch, state::ConfigurationPair},
-    facts::{GrammarFacts, Rest, TerminalFacts, Ways},
+    facts::{CountedFacts, GrammarFacts, Rest, TerminalFacts, Ways},
 };
 use crate::{
     ids::Id,
@@ -58,10 +61,13 @@ pub(super) struct Found {
     /// The state after a byte, where keys are tracked.
     steps: HashMap<(Configuration, u8), Option<StateId>>,
     /// The tokens of terminals with a count.
-    counted: HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
+    counted: HashMap<(ScanTerminal, ScanState), Parts>,
     /// Whether a step was not taken, since a mask may take no more.
     is_beyond: bool,
 }
+
+/// The tokens of terminals.
+type Parts = SmallVec<[Arc<PartTokens>; 2]>;
 
 #[derive(Debug, Default)]
 struct OfParser {
@@ -77,7 +83,7 @@ struct OfParser {
 
 impl Found {
     pub(super) fn memory_usage(&self) -> usize {
-        let counted: usize = self.counted.values().map(|tokens| tokens.memory_usage()).sum();
+        let counted: usize = self.counted.values().flatten().map(|tokens| tokens.memory_usage()).sum();
         let of_parser = |found: &OfParser| {
             let OfParser { states, ways, callers, distances, completes } = found;
             states.len() * 2 * size_of::<(Configuration, StateFacts)>()
@@ -318,7 +324,7 @@ impl<'a> GrammarLanguage<'a> {
     /// The state of a configuration of the parser of texts. Where no key is under way, it is one of the parser that does
     /// not track keys: these recur, and there are keys enough for whatever follows.
     pub(super) fn state(&self, scratch: &mut GrammarScratch, configuration: Configuration) -> StateId {
-        let Some(tracking) = scratch.tracking.as_ref().filter(|_| self.facts.keys_are_endless) else {
+        let Some(tracking) = scratch.tracking.as_ref().filter(|_| self.facts.keys_are_many) else {
             return state_of(configuration);
         };
         let terminals = &self.compiled().terminals;
@@ -495,19 +501,19 @@ impl<'a> GrammarLanguage<'a> {
         scratch: &mut GrammarScratch,
         found: &mut Found,
         At { configuration, is_erased }: At,
-    ) -> SmallVec<[Arc<PartTokens>; 2]> {
+    ) -> Parts {
         let (compiled, configurations) = (self.compiled(), configurations(scratch, is_erased));
         let Found { parsers, counted, .. } = found;
         let found = &mut parsers[usize::from(is_erased)];
         let terminals = &compiled.terminals;
-        let mut parts: SmallVec<[Arc<PartTokens>; 2]> = SmallVec::new();
+        let mut parts = Parts::new();
         for at in 0..configurations.hypotheses(configuration).len() {
             let hypothesis = configurations.hypotheses(configuration)[at];
             if let Some(state) = configurations.after(compiled, hypothesis) {
                 for (terminal, rest) in self.followers(configurations, state) {
                     let rest = self.rest_of(configurations, found, rest);
                     if let Some(scan) = self.certain_scan(terminal, rest) {
-                        parts.extend(self.part(counted, terminal, scan, scan.start()));
+                        self.add_parts(&mut parts, counted, (terminal, scan, scan.start()));
                     }
                 }
             }
@@ -518,7 +524,7 @@ impl<'a> GrammarLanguage<'a> {
             let Some((rest, state)) = self.inside(configurations, hypothesis) else { continue };
             let rest = self.rest_of(configurations, found, rest);
             if let Some(scan) = self.certain_scan(terminal, rest) {
-                parts.extend(self.part(counted, terminal, scan, state));
+                self.add_parts(&mut parts, counted, (terminal, scan, state));
             }
         }
         parts
@@ -536,43 +542,65 @@ impl<'a> GrammarLanguage<'a> {
         }
     }
 
-    /// The certain tokens of a terminal in a state.
-    fn part(
+    /// Adds the certain tokens of a terminal in a state.
+    fn add_parts(
         &self,
-        counted: &mut HashMap<(ScanTerminal, ScanState), Arc<PartTokens>>,
-        terminal: ScanTerminal,
-        scan: Scan<'_>,
-        state: ScanState,
-    ) -> Option<Arc<PartTokens>> {
+        parts: &mut Parts,
+        counted: &mut HashMap<(ScanTerminal, ScanState), Parts>,
+        (terminal, scan, state): (ScanTerminal, Scan<'_>, ScanState),
+    ) {
         match self.facts.of(terminal) {
-            TerminalFacts::Text(part, _) => Some(self.index.part_tokens(part, scan.at(state))),
+            TerminalFacts::Text(part, _) => parts.push(self.index.part_tokens(part, scan.at(state))),
             TerminalFacts::Counted(part, _, facts) if facts.is_as_uncounted => {
-                let count = scan.count?;
-                if let Some(known) = counted.get(&(terminal, state)) {
-                    return Some(Arc::clone(known));
-                }
-                let at = scan.at(state);
-                let tokens = self.index.part_tokens(part, at);
-                // A byte after the token may end one unit more, and need as many as any state does.
-                let more = 1 + count.units().greatest();
-                let longest = u32::try_from(self.constraint.trie.longest()).unwrap_or(u32::MAX);
-                let bounds = count.left(state, longest.saturating_add(more));
-                if bounds == FREE {
-                    return Some(tokens);
-                }
-                let (min, max) = bounds;
-                let is_within = |token: TokenId| {
-                    let text = self.constraint.vocabulary.text(token).unwrap_or_default();
-                    let (ended, fewest) = count.units().ended(at, text);
-                    let most = ended.saturating_add(fewest).saturating_add(more);
-                    ended >= min && max.is_none_or(|max| most <= max)
-                };
-                let tokens = Arc::new(tokens.filtered(is_within));
-                counted.insert((terminal, state), Arc::clone(&tokens));
-                Some(tokens)
+                let Some(count) = scan.count else { return };
+                let known = counted.entry((terminal, state));
+                let known = known.or_insert_with(|| self.counted(part, facts, count, state));
+                parts.extend(known.iter().cloned());
             }
-            _ => None,
+            _ => {}
         }
+    }
+
+    /// The certain tokens of a terminal with a count: those that leave room for more, and, where too few units were read,
+    /// those after which there are still too few.
+    fn counted(
+        &self,
+        part: &TextPart,
+        facts: &CountedFacts,
+        count: &CountedUnits,
+        state: ScanState,
+    ) -> Parts {
+        let at = count.at(state);
+        let tokens = self.index.part_tokens(part, at);
+        // A byte after the token may end one unit more, and need as many as any state does.
+        let more = 1 + count.units().greatest();
+        let longest = u32::try_from(self.constraint.trie.longest()).unwrap_or(u32::MAX);
+        let bounds = count.left(state, longest.saturating_add(more));
+        if bounds == FREE {
+            return Parts::from_iter([tokens]);
+        }
+        let (min, max) = bounds;
+        let ended = |token: TokenId| {
+            let text = self.constraint.vocabulary.text(token).unwrap_or_default();
+            let (ended, fewest) = count.units().ended(at, text);
+            let most = ended.saturating_add(fewest).saturating_add(more);
+            Some(ended).filter(|_| max.is_none_or(|max| most <= max))
+        };
+        let enough = tokens.filtered(|token| ended(token).is_some_and(|ended| ended >= min));
+        let mut parts = Parts::from_iter([Arc::new(enough)]);
+        if let Some(early) = facts.early.as_ref().filter(|_| min > 0) {
+            // Of these none ends the text.
+            let tokens = self.index.part_tokens(early, at);
+            let is_open = |token: TokenId| {
+                let text = self.constraint.vocabulary.text(token).unwrap_or_default();
+                let after = count.dfa().run(at, text);
+                after.is_some_and(|after| !count.is_last(after))
+            };
+            let few =
+                tokens.filtered(|token| ended(token).is_some_and(|ended| ended < min) && is_open(token));
+            parts.push(Arc::new(few));
+        }
+        parts
     }
 }
 
