@@ -45,7 +45,9 @@ impl Spec {
     /// for options that change no fate.
     pub fn explain(&self) -> Result<Vec<Explained>> {
         if self.canonical {
-            return Err(Error::combination("`canonical` changes no fate of a construct; leave it out"));
+            let mut fates = Self { canonical: false, ..self.clone() }.explain()?;
+            fates.push(canonical());
+            return Ok(fates);
         }
         if let Some(end) = self.end {
             let mut fates = Self { end: None, ..self.clone() }.explain()?;
@@ -160,6 +162,14 @@ impl Compiled {
         }
         Ok(answers)
     }
+}
+
+fn canonical() -> Explained {
+    let why = "outputs are the token sequences that the tokenizer itself writes; a token that is named by its id is written \
+               as such, and each text between two such tokens is encoded by itself; a tokenizer that cannot be followed \
+               exactly is an error";
+    let construct = "canonical".to_owned();
+    Explained { pointer: None, span: None, construct, fate: word(Fate::Enforced), why: why.to_owned() }
 }
 
 fn of_end(end: OutputEnd) -> Explained {

@@ -151,8 +151,7 @@ pub enum GrammarError {
     },
     /// The grammar has no automaton, or none within the limits, and one is required.
     #[error(
-        "rule `{rule}` {reason}, so the grammar has no automaton, which canonical sequences need: ask for any \
-         sequences, or write the rule without recursion and shorter"
+        "rule `{rule}` {reason}, so the grammar has no automaton: write the rule without recursion and shorter"
     )]
     NotRegular {
         /// The name of the rule.

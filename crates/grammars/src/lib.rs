@@ -27,11 +27,15 @@
 //! | `captures/` | named parts of whole outputs |
 //! | `trees/` | subterminal trees (DOMINO) and the library that shares them |
 //! | `mask/` | masks and their fragments |
-//! | `constraint/` | [`GrammarConstraint`], its states and its tables |
+//! | `constraint/` | [`GrammarConstraint`], its states and its tables; `canonical/`, the sequences that the tokenizer itself writes |
 //! | `speculation`, `stats`, `tuning` | guesses by counts, counts of work, the numbers that tune |
 //!
 //! Nothing of `unskew-grammar` is exported again: a grammar comes from that crate as the vocabulary comes from
 //! `unskew-core` and the trie from `unskew-trie`, and each name has one path.
+//!
+//! # Features
+//!
+//! - `canonical` (on): [`CanonicalGrammar`]. Costs the tables of Unicode's normalisation forms.
 //!
 //! # Exact means
 //!

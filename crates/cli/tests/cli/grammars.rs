@@ -110,7 +110,6 @@ fn bad_grammars() {
         &["mask", "--grammar", "g.gbnf", "--with", "max-ignored=1"]
     ));
     assert_snapshot!(refusal(&[], &["mask", "--regex", "a", "--with", "max-ignored=1"]));
-    assert_snapshot!(refusal(&[("g.gbnf", BRACKETS)], &["mask", "--grammar", "g.gbnf", "--canonical"]));
     assert_snapshot!(refusal(&[("g.lark", b"start: <|nothing|>")], &["mask", "--grammar", "g.lark"]));
     assert_snapshot!(refusal(&[], &["explain"]));
 }

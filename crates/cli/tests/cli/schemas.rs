@@ -135,18 +135,24 @@ fn canonical_outputs_of_a_schema() {
         ("person.json", PERSON),
         ("tree.json", br##"{"type": "array", "items": {"$ref": "#"}}"##),
     ]);
-    let args = ["generate", "--json-schema", "person.json", "--canonical", "--with", "whitespace=compact"];
-    for line in files
-        .run(&[&args[..], &["-n", "3", "--seed", "1", "--sampler", "masked", "--format", "json"]].concat())
-        .json()
-    {
-        let ids = line["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
-        let answer = files.run(&["check", "--ids", &ids, "--canonical", "--format", "json"]).json();
-        assert_eq!(answer[0]["accepted"], Value::Bool(true), "{line}");
-        assert!(serde_json::from_str::<Value>(line["text"].as_str().unwrap()).is_ok(), "{line}");
+    for schema in ["person.json", "tree.json"] {
+        let args = ["generate", "--json-schema", schema, "--canonical", "--with", "whitespace=compact"];
+        let more = ["-n", "3", "--seed", "1", "--sampler", "masked", "--format", "json"];
+        for line in files.run(&[&args[..], &more].concat()).json() {
+            let ids = line["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+            let answer = files.run(&["check", "--ids", &ids, "--canonical", "--format", "json"]).json();
+            assert_eq!(answer[0]["accepted"], Value::Bool(true), "{line}");
+            let text = line["text"].as_str().unwrap();
+            assert!(serde_json::from_str::<Value>(text).is_ok(), "{line}");
+            let check = ["check", "--json-schema", schema, "--canonical", "--format", "json", "--ids", &ids];
+            assert_eq!(files.run(&check).json()[0]["accepted"], Value::Bool(true), "{line}");
+        }
     }
-    let run = files.run(&["mask", "--json-schema", "tree.json", "--canonical"]);
-    assert!(run.code == 2 && run.refusal().contains("calls itself"), "{}", run.stderr);
+    let nested = files.run(&["check", "--json-schema", "tree.json", "--canonical", "--text", "[[]]"]);
+    assert_eq!(nested.code, 0, "{}", nested.stderr);
+    let fates = files.run(&["explain", "--json-schema", "tree.json", "--canonical", "--format", "json"]).json();
+    let last = fates.last().unwrap();
+    assert_eq!((&last["construct"], &last["fate"]), (&Value::from("canonical"), &Value::from("enforced")));
 }
 
 /// An option that is about a schema is an error where there is none, beside any other constraint.

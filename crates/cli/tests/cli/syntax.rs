@@ -135,7 +135,6 @@ fn wrong_constraints_are_refused_in_one_line() {
     refused(&["mask", "--json-schema", "s.json", "--with", "exponents=x"], "is no whole number");
     refused(&["mask", "--json-schema", "s.json", "--with", "exponents=101"], "give a whole number up to 100");
     refused(&["explain", "--choice", "a"], "has constructs to explain");
-    refused(&["explain", "--regex", "a", "--canonical"], "--canonical changes no fate");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! a harness of their own, are programs of their own beside this folder.
 
 mod batch;
+mod canonical;
 mod common;
 mod compiler;
 mod gbnf;

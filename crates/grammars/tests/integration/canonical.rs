@@ -251,3 +251,43 @@ fn control_tokens_are_written_as_such() {
         }
     }
 }
+
+/// A token of text that a grammar names by its id: it is that token, and ends the text before it. Where the grammar has its
+/// text too, both are read.
+#[test]
+fn tokens_of_text_by_id_are_written_as_such() {
+    for seed in 0..40 {
+        let toy = Toy::new(seed);
+        let vocabulary = toy.tokenizer.vocabulary();
+        for (token, text) in vocabulary.text_tokens() {
+            let text = std::str::from_utf8(text).unwrap();
+            let grammar = format!("start: \"c\"~0..2 \"a\" (<[{}]> | \"{text}\") \"b\"", token.0);
+            let grammar = from_lark(&grammar, &GrammarOptions::default(), &GrammarLimits::default()).unwrap();
+            let expected: BTreeSet<Vec<TokenId>> = ["", "c", "cc"]
+                .into_iter()
+                .flat_map(|head| {
+                    let by_id = [toy.encode(&format!("{head}a")), vec![token], toy.encode("b")].concat();
+                    [by_id, toy.encode(&format!("{head}a{text}b"))]
+                })
+                .collect();
+            let trie = Arc::clone(toy.index.trie());
+            let constraint = GrammarConstraint::new(&grammar, trie, &GrammarLimits::default()).unwrap();
+            let canonical = CanonicalGrammar::new(constraint, &toy.index, &Limits::default()).unwrap();
+            let mut found = BTreeSet::new();
+            let (mut scratch, mut mask) = (canonical.scratch(), TokenMask::new(vocabulary.len()));
+            let mut open = vec![(Vec::new(), canonical.start())];
+            while let Some((sequence, state)) = open.pop() {
+                canonical.fill_mask(&mut scratch, &state, mask.as_mut());
+                for token in mask.ids() {
+                    let mut next = state.clone();
+                    canonical.advance(&mut scratch, &mut next, token).unwrap();
+                    open.push(([&sequence[..], &[token]].concat(), next));
+                }
+                if canonical.is_accepting(&state) {
+                    found.insert(sequence);
+                }
+            }
+            assert_eq!(found, expected, "seed {seed}, {token:?} {text}\n{}", toy.file);
+        }
+    }
+}
