@@ -139,7 +139,8 @@ fn canonical_outputs_of_a_schema() {
         let args = ["generate", "--json-schema", schema, "--canonical", "--with", "whitespace=compact"];
         let more = ["-n", "3", "--seed", "1", "--sampler", "masked", "--format", "json"];
         for line in files.run(&[&args[..], &more].concat()).json() {
-            let ids = line["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+            let ids =
+                line["ids"].as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(",");
             let answer = files.run(&["check", "--ids", &ids, "--canonical", "--format", "json"]).json();
             assert_eq!(answer[0]["accepted"], Value::Bool(true), "{line}");
             let text = line["text"].as_str().unwrap();
@@ -150,7 +151,8 @@ fn canonical_outputs_of_a_schema() {
     }
     let nested = files.run(&["check", "--json-schema", "tree.json", "--canonical", "--text", "[[]]"]);
     assert_eq!(nested.code, 0, "{}", nested.stderr);
-    let fates = files.run(&["explain", "--json-schema", "tree.json", "--canonical", "--format", "json"]).json();
+    let fates =
+        files.run(&["explain", "--json-schema", "tree.json", "--canonical", "--format", "json"]).json();
     let last = fates.last().unwrap();
     assert_eq!((&last["construct"], &last["fate"]), (&Value::from("canonical"), &Value::from("enforced")));
 }

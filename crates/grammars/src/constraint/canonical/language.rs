@@ -27,7 +27,7 @@ use unskew_grammar::{
 use unskew_trie::ByteSet;
 
 use super::{
-    super::{GrammarConstraint, GrammarScratch, state::ConfigurationPair},
+    super::{GrammarConstraint, GrammarScratch},
     facts::{CountedFacts, GrammarFacts, Rest, TerminalFacts, Ways},
 };
 use crate::{
@@ -119,29 +119,18 @@ struct Tables<'a> {
 
 /// A configuration, of the parser of texts or of the one that does not track keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct At {
-    pub(super) configuration: Configuration,
-    pub(super) is_erased: bool,
+struct At {
+    configuration: Configuration,
+    is_erased: bool,
 }
 
-impl From<At> for StateId {
-    fn from(At { configuration, is_erased }: At) -> Self {
-        Self::from_index(configuration.index() << 1 | usize::from(is_erased))
-    }
-}
-
-impl From<StateId> for At {
-    fn from(state: StateId) -> Self {
-        Self {
-            configuration: Configuration::from_index(state.index() >> 1),
-            is_erased: state.index() & 1 != 0,
-        }
-    }
-}
-
-/// The state of a text.
+/// The state of a configuration of the parser of texts.
 pub(super) fn state_of(configuration: Configuration) -> StateId {
-    At { configuration, is_erased: false }.into()
+    StateId::from_index(configuration.index())
+}
+
+pub(super) fn configuration_of(state: StateId) -> Configuration {
+    Configuration::from_index(state.index())
 }
 
 impl<'a> GrammarLanguage<'a> {
@@ -166,18 +155,13 @@ impl<'a> GrammarLanguage<'a> {
         scratch.configurations.parser.meter.end() || is_over || std::mem::take(&mut found.is_beyond)
     }
 
-    /// Calls `read` with the scratch.
-    pub(super) fn with_scratch<T>(&self, read: impl FnOnce(&Self, &mut GrammarScratch) -> T) -> T {
-        read(self, self.tables.borrow_mut().scratch)
-    }
-
     fn compiled(&self) -> &'a Compiled {
         &self.constraint.compiled
     }
 
     fn facts<T>(&self, state: StateId, read: impl FnOnce(&StateFacts) -> T) -> T {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let at = At::from(state);
+        let at = self.facts_at(scratch, state);
         let found = &mut found.parsers[usize::from(at.is_erased)];
         if let Some(known) = found.states.get(&at.configuration) {
             return read(known);
@@ -321,20 +305,22 @@ impl<'a> GrammarLanguage<'a> {
         configurations.texts().is_some() && self.compiled().terminals.is_distinct(terminal)
     }
 
-    /// The state of a configuration of the parser of texts. Where no key is under way, it is one of the parser that does
-    /// not track keys: these recur, and there are keys enough for whatever follows.
-    pub(super) fn state(&self, scratch: &mut GrammarScratch, configuration: Configuration) -> StateId {
+    /// The configuration that has the facts of a state. Where no key is under way it is one of the parser that does not
+    /// track keys: these recur, and there are keys enough for whatever follows. Steps are those of the parser of texts: what
+    /// the tokenizer writes next may be a key that is used.
+    fn facts_at(&self, scratch: &mut GrammarScratch, state: StateId) -> At {
+        let own = At { configuration: configuration_of(state), is_erased: false };
         let Some(tracking) = scratch.tracking.as_ref().filter(|_| self.facts.keys_are_many) else {
-            return state_of(configuration);
+            return own;
         };
         let terminals = &self.compiled().terminals;
-        let hypotheses = tracking.configurations.hypotheses(configuration).iter();
-        let mut terminals_read = hypotheses.filter_map(|hypothesis| hypothesis.terminal);
-        if terminals_read.any(|terminal| terminals.is_distinct(terminal)) {
-            return state_of(configuration);
+        let hypotheses = tracking.configurations.hypotheses(own.configuration).iter();
+        let mut read = hypotheses.filter_map(|hypothesis| hypothesis.terminal);
+        if read.any(|terminal| terminals.is_distinct(terminal)) {
+            return own;
         }
-        let configuration = self.constraint.pair_of(scratch, configuration).for_mask;
-        At { configuration, is_erased: true }.into()
+        let configuration = self.constraint.pair_of(scratch, own.configuration).for_mask;
+        At { configuration, is_erased: true }
     }
 
     /// The parser state after the terminal of a hypothesis, no literal, and the state of its scanner.
@@ -477,13 +463,10 @@ impl<'a> GrammarLanguage<'a> {
         &self,
         scratch: &mut GrammarScratch,
         found: &mut Found,
-        At { configuration, is_erased }: At,
+        configuration: Configuration,
     ) -> TokenMask {
         let constraint = self.constraint;
-        let at = match scratch.tracking {
-            Some(_) if !is_erased => constraint.pair_of(scratch, configuration),
-            _ => ConfigurationPair { for_mask: configuration, tracked: None },
-        };
+        let at = constraint.pair_of(scratch, configuration);
         constraint.make_mask(scratch, at.for_mask);
         let mut mask = TokenMask::new(constraint.vocabulary.len());
         let made = &scratch.masks[&at.for_mask];
@@ -615,7 +598,7 @@ impl StateFacts {
 }
 
 /// The configurations of texts, or those without keys.
-pub(super) fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
+fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
     match &mut scratch.tracking {
         Some(tracking) if !is_erased => &mut tracking.configurations,
         _ => &mut scratch.configurations,
@@ -642,33 +625,28 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn step(&self, state: StateId, byte: u8) -> Option<StateId> {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let At { configuration, is_erased } = At::from(state);
-        let compiled = self.compiled();
-        if scratch.tracking.is_none() || is_erased {
-            let configuration = scratch.configurations.step_of_mask(compiled, configuration, byte)?;
-            return Some(At { configuration, is_erased }.into());
+        let (compiled, configuration) = (self.compiled(), configuration_of(state));
+        if scratch.tracking.is_none() {
+            return scratch.configurations.step_of_mask(compiled, configuration, byte).map(state_of);
         }
         if let Some(known) = found.steps.get(&(configuration, byte)) {
             return *known;
         }
         let configurations = configurations(scratch, false);
-        let next = configurations.run(compiled, configuration, &[byte]);
+        let next = configurations.run(compiled, configuration, &[byte]).map(state_of);
         if configurations.parser.meter.is_over() {
             return None;
         }
-        let next = next.map(|next| self.state(scratch, next));
         found.steps.insert((configuration, byte), next);
         next
     }
 
     fn run(&self, state: StateId, bytes: &[u8]) -> Option<StateId> {
-        let At { configuration, is_erased } = At::from(state);
-        if self.constraint.distinct.is_none() || is_erased {
+        if self.constraint.distinct.is_none() {
             return bytes.iter().try_fold(state, |state, byte| self.step(state, *byte));
         }
         let Tables { scratch, .. } = &mut *self.tables.borrow_mut();
-        let next = configurations(scratch, false).run(self.compiled(), configuration, bytes)?;
-        Some(self.state(scratch, next))
+        configurations(scratch, false).run(self.compiled(), configuration_of(state), bytes).map(state_of)
     }
 
     fn is_accepting(&self, state: StateId) -> bool {
@@ -698,7 +676,7 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn distance(&self, state: StateId) -> u32 {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let At { configuration, is_erased } = At::from(state);
+        let At { configuration, is_erased } = self.facts_at(scratch, state);
         let (compiled, configurations) = (self.compiled(), configurations(scratch, is_erased));
         let found = &mut found.parsers[usize::from(is_erased)];
         let terminals = &compiled.terminals;
@@ -747,7 +725,7 @@ impl LazyDfa for GrammarLanguage<'_> {
 
     fn completes(&self, state: StateId, place: u8) -> Option<bool> {
         let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-        let At { configuration, is_erased } = At::from(state);
+        let At { configuration, is_erased } = self.facts_at(scratch, state);
         let found = &mut found.parsers[usize::from(is_erased)];
         if let Some(known) = found.completes.get(&(configuration, place)) {
             return Some(*known);
@@ -777,8 +755,8 @@ impl LazyDfa for GrammarLanguage<'_> {
     fn by_id(&self, state: StateId) -> Vec<(TokenId, StateId)> {
         let Tables { scratch, .. } = &mut *self.tables.borrow_mut();
         let compiled = self.compiled();
-        let At { configuration, is_erased } = At::from(state);
-        let configurations = configurations(scratch, is_erased);
+        let configuration = configuration_of(state);
+        let configurations = configurations(scratch, false);
         let mut tokens: Vec<TokenId> = Vec::new();
         configurations.each_of_tokens(compiled, configuration, |terminal, _| {
             match compiled.terminals.scanner(terminal) {
@@ -789,21 +767,19 @@ impl LazyDfa for GrammarLanguage<'_> {
         });
         tokens.sort_unstable();
         tokens.dedup();
-        let after = |token| {
-            let configuration = configurations.by_id(compiled, configuration, token)?;
-            Some((token, At { configuration, is_erased }.into()))
-        };
+        let after = |token| Some((token, state_of(configurations.by_id(compiled, configuration, token)?)));
         tokens.into_iter().filter_map(after).collect()
     }
 
     fn tokens(&self, state: StateId) -> Option<TokensByLookahead> {
         let (parts, others) = {
             let Tables { scratch, found } = &mut *self.tables.borrow_mut();
-            let at = At::from(state);
-            found.is_beyond |= configurations(scratch, at.is_erased).parser.meter.is_over();
-            let mut mask = self.readable(scratch, found, at);
+            let configuration = configuration_of(state);
+            found.is_beyond |= configurations(scratch, false).parser.meter.is_over();
+            let mut mask = self.readable(scratch, found, configuration);
             // The mask was a question of its own.
             begin(scratch, self.constraint.mask_steps);
+            let at = self.facts_at(scratch, state);
             let parts = self.parts(scratch, found, at);
             let mut certain = TokenMask::new(mask.len());
             parts.iter().for_each(|part| part.add_to(&mut certain.as_mut()));

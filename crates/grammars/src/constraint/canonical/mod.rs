@@ -22,16 +22,16 @@ use std::{fmt, sync::Arc};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 use unskew_automata::{
-    Limits, StateId,
+    Limits,
     canonical::{CanonicalEngine, CanonicalError, CanonicalIndex, CanonicalScratch, CanonicalState},
 };
 use unskew_core::{Constraint, MaskMut, MaskRef, Reach, Rejected, TokenId, TokenMask, hashed_key};
 
 use self::{
     facts::GrammarFacts,
-    language::{Found, GrammarLanguage, configurations, state_of},
+    language::{Found, GrammarLanguage, configuration_of, state_of},
 };
-use super::{GrammarConstraint, GrammarScratch, GrammarState, state::ConfigurationPair, steps::MASK_STEPS};
+use super::{GrammarConstraint, GrammarScratch, GrammarState, steps::MASK_STEPS};
 
 /// The canonical token sequences of a [`GrammarConstraint`].
 ///
@@ -141,39 +141,6 @@ impl CanonicalGrammar {
         })
     }
 
-    /// The grammar's state after `token`, as far as its automaton's state has this number: the token was read by its text
-    /// or by its id. `after` is the state after both.
-    fn reading(
-        &self,
-        scratch: &mut CanonicalGrammarScratch,
-        at: ConfigurationPair,
-        after: &GrammarState,
-        token: TokenId,
-        number: StateId,
-    ) -> GrammarState {
-        if !self.facts.has_ids {
-            return after.clone();
-        }
-        let CanonicalGrammarScratch { grammar, found, .. } = scratch;
-        let text = self.grammar.vocabulary.text(token).filter(|text| !text.is_empty());
-        let compiled = &self.grammar.compiled;
-        let configurations = configurations(grammar, false);
-        let before = at.tracked.unwrap_or(at.for_mask);
-        let of_text = text.and_then(|text| configurations.run(compiled, before, text));
-        let of_id = configurations.by_id(compiled, before, token);
-        let both = after.at.tracked.unwrap_or(after.at.for_mask);
-        let language = GrammarLanguage::new(&self.grammar, &self.facts, self.engine.index(), grammar, found);
-        let ways = [Some(both), of_text, of_id].into_iter().flatten();
-        let own = language.with_scratch(|language, scratch| {
-            ways.into_iter().find(|way| language.state(scratch, *way) == number || state_of(*way) == number)
-        });
-        language.end();
-        match own {
-            Some(own) if own != both => self.grammar.state_of(&mut scratch.grammar, own),
-            _ => after.clone(),
-        }
-    }
-
     /// The canonical state of a reading, in the numbers of `scratch`.
     fn canonical_of(&self, scratch: &mut CanonicalGrammarScratch, reading: &Reading) -> CanonicalState {
         let configuration = self.grammar.number(&mut scratch.grammar, &reading.grammar);
@@ -259,9 +226,12 @@ impl Constraint for CanonicalGrammar {
                 continue;
             }
             for (number, canonical) in next.by_number() {
-                let grammar = self.reading(scratch, at, &after, token, number);
-                let number = state_of(grammar.at.tracked.unwrap_or(grammar.at.for_mask));
-                readings.push(Reading { grammar, canonical: canonical.renumbered(number) });
+                // The token was read by its text, by its id, or in both ways.
+                let grammar = match configuration_of(number) {
+                    own if own == after.at.tracked.unwrap_or(after.at.for_mask) => after.clone(),
+                    own => self.grammar.state_of(&mut scratch.grammar, own),
+                };
+                readings.push(Reading { grammar, canonical });
             }
             is_accepting |= accepts;
         }
