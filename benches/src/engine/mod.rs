@@ -77,8 +77,8 @@ pub trait Engine {
 
 /// A compiled regex with the position of one sequence in it.
 ///
-/// Masks stay with the matcher: each engine hands them out in its own way, and none pays for a copy that its users need
-/// not make.
+/// Masks stay with the matcher: each engine hands them out in its own way, and none pays for a copy that its users
+/// need not make.
 pub trait Matcher {
     /// Makes the mask of the position.
     fn mask(&mut self);

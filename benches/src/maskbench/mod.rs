@@ -78,7 +78,8 @@ pub(crate) struct Options {
     /// Ours takes the members of an object in any order (default: as declared)
     #[arg(long)]
     any_order: bool,
-    /// Ours with the tokenizer's own sequences alone beside ours with all: the sequences of instances are the tokenizer's
+    /// Ours with the tokenizer's own sequences alone beside ours with all: the sequences of instances are the
+    /// tokenizer's
     #[arg(long)]
     canonical: bool,
     /// Keep caches between the instances of a schema (default: each starts as compiled)

@@ -131,8 +131,8 @@ impl Compiled {
 }
 
 impl Compiled {
-    /// The answers about texts in quotes of the grammar `spec` that are the names of control tokens: other tokens write
-    /// a text.
+    /// The answers about texts in quotes of the grammar `spec` that are the names of control tokens: other tokens
+    /// write a text.
     ///
     /// # Errors
     ///

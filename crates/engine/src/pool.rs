@@ -215,9 +215,9 @@ struct Pooled {
 
 /// A constraint with its scratches and the memory of both.
 ///
-/// Constraints grow as they are used. Scratches are counted after each use. To count a constraint may take longer than
-/// to make a mask, so that it is done after the first mask that did not lie ready, the second, the fourth and so on,
-/// and whenever somebody asks for it.
+/// Constraints grow as they are used. Scratches are counted after each use. To count a constraint may take longer
+/// than to make a mask, so that it is done after the first mask that did not lie ready, the second, the fourth and
+/// so on, and whenever somebody asks for it.
 pub(crate) struct Pool {
     pub(crate) constraint: AnyConstraint,
     measured: Arc<dyn Measured>,

@@ -106,8 +106,8 @@ pub enum GrammarError {
         /// The limit, in positions.
         limit: usize,
     },
-    /// The boundaries of the units of a [bounded repetition](crate::GrammarBuilder::bounded_repetition) cannot be found
-    /// one byte at a time.
+    /// The boundaries of the units of a [bounded repetition](crate::GrammarBuilder::bounded_repetition) cannot be
+    /// found one byte at a time.
     #[error("terminal `{name}`: {reason}; use a repetition of rules instead")]
     Uncountable {
         /// The name of the terminal.

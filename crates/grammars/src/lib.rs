@@ -3,9 +3,9 @@
 //! # Should you use this crate?
 //!
 //! Use it to mask the tokens of a model by a grammar in an engine of your own, with a vocabulary and a trie that you
-//! have. The [`Grammar`](unskew_grammar::Grammar) itself is in `unskew-grammar`, its texts (Lark, GBNF, EBNF, ABNF) are
-//! read by `unskew-notation`, and JSON Schema by `unskew-schema`. A program that starts from any of these texts, and
-//! wants a cache, batches and reasons of rejections too, takes `unskew-engine`.
+//! have. The [`Grammar`](unskew_grammar::Grammar) itself is in `unskew-grammar`, its texts (Lark, GBNF, EBNF, ABNF)
+//! are read by `unskew-notation`, and JSON Schema by `unskew-schema`. A program that starts from any of these texts,
+//! and wants a cache, batches and reasons of rejections too, takes `unskew-engine`.
 //!
 //! # Where things are
 //!

@@ -6,8 +6,8 @@
 //! before it. So each position has one token set that is valid for every left context. The mask is that set without
 //! the tokens that the last token forbids as its right neighbours.
 //!
-//! [`super::viability::lazy_product`] decides which positions are live. The states of a sequence and the steps between
-//! them are in [`super::viability::sequence`].
+//! [`super::viability::lazy_product`] decides which positions are live. The states of a sequence and the steps
+//! between them are in [`super::viability::sequence`].
 
 use std::{fmt, sync::Arc};
 
@@ -28,8 +28,8 @@ use crate::{Dfa, Limits, Pattern};
 ///
 /// # Example
 ///
-/// Two spellings of one text, of which the tokenizer writes one. The example of [`CanonicalIndex`] shows the way from a
-/// tokenizer to a mask.
+/// Two spellings of one text, of which the tokenizer writes one. The example of [`CanonicalIndex`] shows the way
+/// from a tokenizer to a mask.
 ///
 /// ```
 /// use std::sync::Arc;

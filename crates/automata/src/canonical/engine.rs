@@ -1,6 +1,6 @@
 //! The canonical sequences of the texts of any constraint that is an exact automaton ([`LazyDfa`]): a DFA
-//! ([`CanonicalConstraint`](super::CanonicalConstraint)), or the states of a parser, which are made when they are asked
-//! for.
+//! ([`CanonicalConstraint`](super::CanonicalConstraint)), or the states of a parser, which are made when they are
+//! asked for.
 
 use std::{fmt, sync::Arc};
 
@@ -20,8 +20,8 @@ use super::{
 
 /// The canonical sequences of the texts of a [`LazyDfa`].
 ///
-/// All questions take the automaton, so that one whose states are made on demand may lie in a scratch. One engine, and
-/// one [`CanonicalMemo`], belong to one automaton.
+/// All questions take the automaton, so that one whose states are made on demand may lie in a scratch. One engine,
+/// and one [`CanonicalMemo`], belong to one automaton.
 #[derive(Debug)]
 pub struct CanonicalEngine {
     pub(crate) index: Arc<CanonicalIndex>,

@@ -63,8 +63,8 @@ pub struct TextPart {
 pub enum Allowed {
     /// All of them.
     All,
-    /// All but some, which depend on the text before. Then a state is [safe](TextPart::safety) if it has more texts of
-    /// ordinary ASCII than are ever left out: texts of any length, or 2^32 of them.
+    /// All but some, which depend on the text before. Then a state is [safe](TextPart::safety) if it has more texts
+    /// of ordinary ASCII than are ever left out: texts of any length, or 2^32 of them.
     AllButSome,
     /// Those that end later. By state: whether it may be [safe](TextPart::safety).
     Later(Arc<[bool]>),
@@ -209,8 +209,8 @@ impl PartCache {
 }
 
 impl CanonicalIndex {
-    /// The texts of `dfa` as a part of longer texts. They are shared by all that ask for an equal automaton. `None` if
-    /// one of the texts is not UTF-8.
+    /// The texts of `dfa` as a part of longer texts. They are shared by all that ask for an equal automaton. `None`
+    /// if one of the texts is not UTF-8.
     pub fn part(&self, dfa: &Arc<Dfa>, allowed: Allowed) -> Option<Arc<TextPart>> {
         let write = || self.parts.parts.write().unwrap_or_else(PoisonError::into_inner);
         let key = (Arc::clone(dfa), allowed);
@@ -225,8 +225,8 @@ impl CanonicalIndex {
         made
     }
 
-    /// The tokens that `part` reads from `state`, without those after which nothing is certain. The first time this is
-    /// a walk over the vocabulary.
+    /// The tokens that `part` reads from `state`, without those after which nothing is certain. The first time this
+    /// is a walk over the vocabulary.
     pub fn part_tokens(&self, part: &TextPart, state: StateId) -> Arc<PartTokens> {
         let key = (part.number, state);
         self.parts.tokens.get(key).unwrap_or_else(|| {
@@ -239,8 +239,8 @@ impl CanonicalIndex {
         })
     }
 
-    /// Whether `part` reads each completion of a character from `state`, which is inside of one in UTF-8 state `place`, and
-    /// ordinary text goes on in another piece after it.
+    /// Whether `part` reads each completion of a character from `state`, which is inside of one in UTF-8 state
+    /// `place`, and ordinary text goes on in another piece after it.
     pub fn part_completes(&self, part: &TextPart, state: StateId, place: u8) -> bool {
         let key = (part.number, state, place);
         self.parts.completes.get(key).unwrap_or_else(|| {
@@ -252,8 +252,8 @@ impl CanonicalIndex {
         })
     }
 
-    /// By number of bytes of `text` that were read: whether ordinary text leads to the end of `text`, which is a part of
-    /// longer texts. `None` if it is not UTF-8.
+    /// By number of bytes of `text` that were read: whether ordinary text leads to the end of `text`, which is a
+    /// part of longer texts. `None` if it is not UTF-8.
     pub fn text_safety(&self, text: &[u8]) -> Option<Vec<Safety>> {
         std::str::from_utf8(text).ok()?;
         Some(self.liveness().text_safety(text, &self.automaton))
@@ -289,8 +289,8 @@ impl CanonicalIndex {
     }
 }
 
-/// The state of UTF-8 after `text`, as the place of a bit in [`LazyDfa::places`]; 0 between characters, and for bytes that
-/// are not UTF-8.
+/// The state of UTF-8 after `text`, as the place of a bit in [`LazyDfa::places`]; 0 between characters, and for
+/// bytes that are not UTF-8.
 pub fn utf8_state(text: &[u8]) -> u8 {
     text.iter().try_fold(0, |place, byte| utf8(place, *byte)).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! `canonical` over grammars, schemas, tags and combinations: the tokenizer's own sequence of a text is accepted, and no
-//! other spelling of it is.
+//! `canonical` over grammars, schemas, tags and combinations: the tokenizer's own sequence of a text is accepted,
+//! and no other spelling of it is.
 
 use unskew_core::{Constraint, TokenId};
 use unskew_engine::{Compiled, Compiler, Spec, TokenSpace};

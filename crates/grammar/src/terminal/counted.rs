@@ -2,17 +2,18 @@
 //! each of which has several spellings, with a pattern or without one.
 //!
 //! As an automaton, this language has a copy of the unit, or of the pattern, for each number of units: 5,000
-//! characters of `(\S+\s+){0,99}\S+` are half a million states. As a repetition of a terminal, each character would be
-//! a terminal of its own, and a token would cross many. So the language is kept as the automaton without bounds and a
-//! count. A state is a state of the automaton with the number of units so far. It exists only if the text can still
-//! end within the bounds: each state of the automaton knows the fewest units to an end, and whether no unit follows.
+//! characters of `(\S+\s+){0,99}\S+` are half a million states. As a repetition of a terminal, each character would
+//! be a terminal of its own, and a token would cross many. So the language is kept as the automaton without bounds
+//! and a count. A state is a state of the automaton with the number of units so far. It exists only if the text can
+//! still end within the bounds: each state of the automaton knows the fewest units to an end, and whether no unit
+//! follows.
 //!
 //! A token raises the number of units so far plus the fewest units to an end, which is its **cost**, and never lowers
 //! it. So the tokens of a state are those of the automaton, up to a cost; they are sorted by it once
 //! (`trees/by_count.rs` of `unskew-grammars`), and far from the bounds the trees are those of the automaton.
 //!
-//! Tried instead: two kinds of terminals, a repetition of the unit and the texts of a pattern up to a length. The first
-//! is the second where the pattern is any number of units, and had trees, bounds and states of its own.
+//! Tried instead: two kinds of terminals, a repetition of the unit and the texts of a pattern up to a length. The
+//! first is the second where the pattern is any number of units, and had trees, bounds and states of its own.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -140,8 +141,8 @@ impl Units {
         self.is_all && (&*self.open, &*self.close) == (open, close) && Arc::ptr_eq(&self.unit, unit)
     }
 
-    /// The units that end in `text`, read from `at` on as far as it is read, plus the fewest units to an end after it:
-    /// its cost; and whether no unit ends after it. `single` are the bytes that are units and lead back to `at`.
+    /// The units that end in `text`, read from `at` on as far as it is read, plus the fewest units to an end after
+    /// it: its cost; and whether no unit ends after it. `single` are the bytes that are units and lead back to `at`.
     #[inline]
     pub fn cost(&self, at: StateId, text: &[u8], single: &[bool; 256]) -> (u32, bool) {
         let (mut count, mut state) = (0, at);
@@ -306,7 +307,8 @@ impl CountedUnits {
         self.parts(state).1
     }
 
-    /// Whether a step from one state of the automaton to another is one of those that take the fewest units to an end.
+    /// Whether a step from one state of the automaton to another is one of those that take the fewest units to an
+    /// end.
     #[doc(hidden)]
     pub fn is_nearest(&self, from: StateId, to: StateId) -> bool {
         let [from, to] = [from, to].map(|state| self.units.states[state.index()]);
@@ -326,8 +328,8 @@ impl CountedUnits {
         self.min == 0 || self.parts(state).0 > self.min
     }
 
-    /// The bounds on the cost of what follows in `state`. `longest` is a length of tokens; where none as long can pass
-    /// a bound, there is none.
+    /// The bounds on the cost of what follows in `state`. `longest` is a length of tokens; where none as long can
+    /// pass a bound, there is none.
     #[doc(hidden)]
     #[inline]
     pub fn left(&self, state: ScanState, longest: u32) -> Bounds {
@@ -359,8 +361,8 @@ impl CountedUnits {
 
 /// Checks that the ends of units show byte by byte.
 fn check(unit: &Dfa, close: &[u8]) -> Result<(), &'static str> {
-    /// The greatest number of states of a unit. The states of all bounds that a token can tell apart are a few hundred
-    /// times as many.
+    /// The greatest number of states of a unit. The states of all bounds that a token can tell apart are a few
+    /// hundred times as many.
     const MOST: usize = 256;
     if unit.is_accepting(unit.start()) {
         return Err("a unit may be empty");
@@ -407,7 +409,8 @@ fn any_number(open: &[u8], unit: &Dfa, close: &[u8]) -> Dfa {
     builder.build().expect("the marks alone are a text")
 }
 
-/// By state: whether a unit or the opening mark ends where it is entered. Reads all texts side by side with the units.
+/// By state: whether a unit or the opening mark ends where it is entered. Reads all texts side by side with the
+/// units.
 fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: Option<u8>) -> Result<Vec<bool>, &'static str> {
     let between = Place::Unit(unit.start());
     let mut ends: Vec<Option<bool>> = vec![None; dfa.len()];

@@ -161,7 +161,8 @@ impl GrammarConstraint {
         Self::compile(grammar, trie, limits, Tuning::default())
     }
 
-    /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the same.
+    /// As [`new`](Self::new), with subterminal trees that grammars over the same vocabulary share. Masks are the
+    /// same.
     ///
     /// A library also keeps fragments of the masks of this grammar, as long as there is room. When the grammar is
     /// compiled again, for another request, its masks are put together from them.

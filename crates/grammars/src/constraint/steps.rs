@@ -181,7 +181,8 @@ impl GrammarConstraint {
         }
     }
 
-    /// Whether there is a configuration after `token`. For a text none is created, of which thousands would occur once.
+    /// Whether there is a configuration after `token`. For a text none is created, of which thousands would occur
+    /// once.
     pub(super) fn reads_in(
         &self,
         configurations: &mut Configurations,

@@ -3,7 +3,8 @@
 //! The automaton of a group of n members has 2^n states, one for each set of members that were read, and a text
 //! passes n of them. So the parser creates a **state** when it reaches it, and names it by the set: `a` before `b`
 //! and `b` before `a` lead to one state. A state has a block of consecutive positions, so a position is found by a
-//! search among the states, without a table. Which ways of a [choice](MemberChoice) are left follows from the set too.
+//! search among the states, without a table. Which ways of a [choice](MemberChoice) are left follows from the set
+//! too.
 //!
 //! Tried instead: the group as a product of n counters beside the parser. Every hypothesis would carry it; a position
 //! is one number, and all that merges equal continuations merges these too.

@@ -1,14 +1,14 @@
 //! Hypotheses: how a text may be cut into terminals, and how they read a byte.
 //!
-//! All hypotheses of a text are kept. No lexer decides for the longest match: `listed` may be `"list"` and `"ed"`, or
-//! `"listed"`, as long as the grammar allows both. Hypotheses that differ in their parser state alone are merged, and
-//! so are those whose terminals must end here: these form the *boundary* between two terminals. So a configuration has
-//! at most one hypothesis for each state of a scanner and each length of a literal, and the parser states hold all
-//! else: where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more hypothesis, with a state
-//! that has as many items as there are bytes before.
+//! All hypotheses of a text are kept. No lexer decides for the longest match: `listed` may be `"list"` and `"ed"`,
+//! or `"listed"`, as long as the grammar allows both. Hypotheses that differ in their parser state alone are merged,
+//! and so are those whose terminals must end here: these form the *boundary* between two terminals. So a
+//! configuration has at most one hypothesis for each state of a scanner and each length of a literal, and the parser
+//! states hold all else: where `"*"` and `"**"` may both follow, each way to cut `****` would else be one more
+//! hypothesis, with a state that has as many items as there are bytes before.
 //!
-//! Tried instead: maximal munch, where a hypothesis that reads the next byte drops all others. It has dead ends that a
-//! check must exclude, and that check refused grammars such as Python's.
+//! Tried instead: maximal munch, where a hypothesis that reads the next byte drops all others. It has dead ends that
+//! a check must exclude, and that check refused grammars such as Python's.
 
 use std::cmp::Ordering;
 

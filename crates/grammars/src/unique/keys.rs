@@ -1,8 +1,9 @@
-//! Keys: texts that must not repeat in a scope, as the names of an object or the items of an array without repetitions.
+//! Keys: texts that must not repeat in a scope, as the names of an object or the items of an array without
+//! repetitions.
 //!
-//! A terminal whose texts are keys ([`Terminal::Distinct`](unskew_grammar::Terminal::Distinct)) is read like any other
-//! terminal, but a key that its scope has used is no longer one of its texts. That rule needs a memory, which no
-//! grammar and no automaton of useful size has. So there are two parsers:
+//! A terminal whose texts are keys ([`Terminal::Distinct`](unskew_grammar::Terminal::Distinct)) is read like any
+//! other terminal, but a key that its scope has used is no longer one of its texts. That rule needs a memory, which
+//! no grammar and no automaton of useful size has. So there are two parsers:
 //!
 //! - **The tracking parser** stores in each of its items the set of used keys, kept once as a number, and in each
 //!   hypothesis of such a terminal the prefix of the key. It reads exactly the language, and the state of a sequence

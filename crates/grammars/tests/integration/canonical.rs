@@ -87,6 +87,10 @@ impl Toy {
                 "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocab,
                 "merges": merges},
         });
+        Self::of(file)
+    }
+
+    fn of(file: Value) -> Self {
         let text = file.to_string();
         let tokenizer = Tokenizer::from_bytes(text.as_bytes()).unwrap();
         let automaton =
@@ -252,8 +256,8 @@ fn control_tokens_are_written_as_such() {
     }
 }
 
-/// A token of text that a grammar names by its id: it is that token, and ends the text before it. Where the grammar has its
-/// text too, both are read.
+/// A token of text that a grammar names by its id: it is that token, and ends the text before it. Where the grammar
+/// has its text too, both are read.
 #[test]
 fn tokens_of_text_by_id_are_written_as_such() {
     for seed in 0..40 {

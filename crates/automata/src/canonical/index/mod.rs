@@ -7,8 +7,10 @@
 //! | `universal` | the ordinary characters and the universal states, for `split_liveness` |
 //! | `split_transitions` | the tokens that the splitter reads from each of its states, and the states after them |
 //! | `successors` | the tokens that may follow a token |
+//! | `part_liveness` | safety of parts of texts |
 //! | `shared_cache` | bounded caches that threads share |
 
+mod part_liveness;
 pub(crate) mod shared_cache;
 pub(crate) mod split_liveness;
 pub(crate) mod split_transitions;

@@ -59,8 +59,8 @@ pub(crate) struct TextFacts {
     pub(crate) sections: Vec<Section>,
     /// The added tokens that are text, in ascending order of ids.
     pub(crate) added: Vec<AddedText>,
-    /// The added tokens that are control tokens, in ascending order of ids, without those after which a text begins as
-    /// the first one does.
+    /// The added tokens that are control tokens, in ascending order of ids, without those after which a text begins
+    /// as the first one does.
     pub(crate) controls: Vec<(u32, AfterControl)>,
 }
 

@@ -72,8 +72,8 @@ pub trait LazyDfa {
     /// The number of positions that the searches of one question may visit.
     fn most_positions(&self) -> usize;
 
-    /// Whether each completion of a character can be read from `state`, which is inside of one in UTF-8 state `place`, and
-    /// ordinary text goes on in another piece after it; `None` if that is to be found step by step.
+    /// Whether each completion of a character can be read from `state`, which is inside of one in UTF-8 state
+    /// `place`, and ordinary text goes on in another piece after it; `None` if that is to be found step by step.
     fn completes(&self, _: StateId, _place: u8) -> Option<bool> {
         None
     }

@@ -2,9 +2,9 @@
 //!
 //! Precomputed facts decide most positions. A breadth-first search decides the others and stops at the first
 //! position that is certainly live. Where the next safe state of the constraint is far, as before `</think>`, the
-//! positions that are nearest to one come first: a search in all directions meets thousands of positions for each byte.
-//! Tried instead: a depth-first search. It follows a run of blanks to the end of its counter where a letter would
-//! succeed.
+//! positions that are nearest to one come first: a search in all directions meets thousands of positions for each
+//! byte. Tried instead: a depth-first search. It follows a run of blanks to the end of its counter where a letter
+//! would succeed.
 
 use std::{
     cmp::Reverse,
@@ -91,8 +91,8 @@ impl<L: LazyDfa> Query<'_, L> {
         liveness.live_next[at.split].meets(&live) || liveness.live_after_boundary[at.split].meets(&live)
     }
 
-    /// Whether one byte, directly or after a boundary, leads from `at` to a state from which another leads to a position
-    /// that is certainly live. This is the case after two blanks.
+    /// Whether one byte, directly or after a boundary, leads from `at` to a state from which another leads to a
+    /// position that is certainly live. This is the case after two blanks.
     fn is_live_by_lookahead2(&mut self, at: Position) -> bool {
         let liveness = self.liveness;
         let read = self.read_bytes(at.regex);

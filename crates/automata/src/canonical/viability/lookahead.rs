@@ -292,8 +292,8 @@ impl<'a, L: LazyDfa> Query<'a, L> {
         by_lookahead
     }
 
-    /// A walk over the vocabulary from `state`: the tokens with a known look-ahead set, and the others with the states
-    /// after them.
+    /// A walk over the vocabulary from `state`: the tokens with a known look-ahead set, and the others with the
+    /// states after them.
     pub(crate) fn walk_by_lookahead(&mut self, state: StateId) -> (PartTokens, Vec<(u32, StateId)>) {
         let mut reader = LookaheadWalk {
             known: Vec::new(),

@@ -139,8 +139,8 @@ impl<'a, L: LazyDfa> Automata<'a, L> {
         self.may_end(at) && self.language.is_accepting(at.regex)
     }
 
-    /// The added tokens and those by id that may follow, and the positions after them. The text between two of them is
-    /// encoded by itself.
+    /// The added tokens and those by id that may follow, and the positions after them. The text between two of them
+    /// is encoded by itself.
     pub(crate) fn added(&self, at: Position) -> impl Iterator<Item = (u32, Position)> + use<'a, L> {
         let automata = *self;
         let added = self.added_numbers(at.regex).filter_map(move |number| automata.added_one(at, number));

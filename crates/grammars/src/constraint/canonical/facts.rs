@@ -1,12 +1,12 @@
-//! What is known of a grammar before any text is read: from where ordinary text leads to the end of a terminal or of a
-//! rule, and how many bytes that takes.
+//! What is known of a grammar before any text is read: from where ordinary text leads to the end of a terminal or of
+//! a rule, and how many bytes that takes.
 //!
-//! A state of a grammar is *safe* if ordinary characters lead from it to the end of the output: then no tokenizer can
-//! keep a text from being completed, and nothing has to be searched for. A state stands in a terminal, in a rule, and
-//! in the rules that have called it. So it is safe if three things hold, and each is a fact of the grammar: the
-//! terminal ends by ordinary text from here ([`TerminalFacts`]); the rule ends by such terminals from the position after
-//! it ([`GrammarFacts::ends`]); and so do the callers. Of nearly all grammars each position ends so, and then no caller
-//! is looked at.
+//! A state of a grammar is *safe* if ordinary characters lead from it to the end of the output: then no tokenizer
+//! can keep a text from being completed, and nothing has to be searched for. A state stands in a terminal, in a
+//! rule, and in the rules that have called it. So it is safe if three things hold, and each is a fact of the
+//! grammar: the terminal ends by ordinary text from here ([`TerminalFacts`]); the rule ends by such terminals from
+//! the position after it ([`GrammarFacts::ends`]); and so do the callers. Of nearly all grammars each position ends
+//! so, and then no caller is looked at.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -48,8 +48,8 @@ pub(super) struct GrammarFacts {
     groups: Table<GroupId, (Rest, bool)>,
     /// Whether ordinary text leads to the end of a rule from each position.
     pub(super) all_end: bool,
-    /// Whether there are keys enough, so that those that are used never decide whether a text goes on where no key is under
-    /// way.
+    /// Whether there are keys enough, so that those that are used never decide whether a text goes on where no key
+    /// is under way.
     pub(super) keys_are_many: bool,
     /// The bytes of all terminals.
     pub(super) bytes: ByteSet,
@@ -58,9 +58,9 @@ pub(super) struct GrammarFacts {
 
 /// Whether ordinary text is enough for a part of the output, by what is known of the bytes before and after it.
 ///
-/// The last byte of an added token, such as `>` of `<|end|>`, is ordinary where the byte before it is not the last but
-/// one. So a part has a way from *any* byte before it, or from a *calm* one alone; and its last byte may be calm too, for
-/// the part after it. One bit each, of which calm before and any after are the weakest.
+/// The last byte of an added token, such as `>` of `<|end|>`, is ordinary where the byte before it is not the last
+/// but one. So a part has a way from *any* byte before it, or from a *calm* one alone; and its last byte may be calm
+/// too, for the part after it. One bit each, of which calm before and any after are the weakest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ways(u8);
 

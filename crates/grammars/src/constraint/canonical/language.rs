@@ -3,39 +3,33 @@
 //! Where keys must not repeat, they are those of the parser that tracks keys: a key under way may end in a used one
 //! alone, and only that parser knows it.
 //!
-//! A mask is not a walk over the vocabulary. The grammar's own mask says which tokens can be read, and it is made from
-//! subterminal trees. Most of these tokens stay in the terminal in which they begin, and those are
-//! [certain](unskew_automata::canonical::TextPart) by the terminal alone, for all grammars. The rest, such as tokens that
-//! close a string, are read one by one.
+//! A mask is not a walk over the vocabulary. The grammar's own mask says which tokens can be read, and it is made
+//! from subterminal trees. Most of these tokens stay in the terminal in which they begin, and those are
+//! [certain](unskew_automata::canonical::TextPart) by the terminal alone, for all grammars. The rest, such as tokens
+//! that close a string, are read one by one.
 //!
-//! Tried instead: the parser without keys, with the tokens of used keys taken away. A token that ends inside of a key is
-//! then judged by the keys that are used already.
+//! Tried instead: the parser without keys, with the tokens of used keys taken away. A token that ends inside of a
+//! key is then judged by the keys that are used already.
 
 use std::{cell::RefCell, sync::Arc};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::{
     StateId,
-    canonical::{CanonicalIndex, LazyDfa, PartTokens, Safety, TextPart, TokensByLookahead},
+    canonical::{CanonicalIndex, LazyDfa, PartTokens, Safety, TokensByLookahead},
 };
 use unskew_core::{TokenId, TokenKind, TokenMask};
-use unskew_grammar::{
-    CountedUnits,
-    kit::terminal::{ScanState, counted::FREE, reading::Scan},
-};
+use unskew_grammar::kit::terminal::{ScanState, reading::Scan};
 use unskew_trie::ByteSet;
 
 use super::{
     super::{GrammarConstraint, GrammarScratch},
-    facts::{CountedFacts, GrammarFacts, Rest, TerminalFacts, Ways},
+    facts::{GrammarFacts, TerminalFacts, Ways},
 };
 use crate::{
     ids::Id,
-    network::{
-        rules::Position,
-        terminals::{ScanTerminal, Scanner},
-    },
+    network::terminals::{ScanTerminal, Scanner},
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         continuations::Continuation,
@@ -51,34 +45,34 @@ const POSITIONS: usize = 1 << 12;
 const WALK: usize = 4_096;
 
 /// No end is known.
-const FAR: u32 = u32::MAX / 4;
+pub(super) const FAR: u32 = u32::MAX / 4;
 
 /// What was found of the configurations of a scratch.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Of the parser of texts, and, if that tracks keys, of the one that does not.
-    parsers: [OfParser; 2],
+    pub(super) parsers: [OfParser; 2],
     /// The state after a byte, where keys are tracked.
     steps: HashMap<(Configuration, u8), Option<StateId>>,
     /// The tokens of terminals with a count.
-    counted: HashMap<(ScanTerminal, ScanState), Parts>,
+    pub(super) counted: HashMap<(ScanTerminal, ScanState), Parts>,
     /// Whether a step was not taken, since a mask may take no more.
-    is_beyond: bool,
+    pub(super) is_beyond: bool,
 }
 
 /// The tokens of terminals.
-type Parts = SmallVec<[Arc<PartTokens>; 2]>;
+pub(super) type Parts = SmallVec<[Arc<PartTokens>; 2]>;
 
 #[derive(Debug, Default)]
-struct OfParser {
+pub(super) struct OfParser {
     states: HashMap<Configuration, StateFacts>,
     /// The rests of the rules that have called.
-    ways: HashMap<Continuation, Ways>,
-    callers: HashMap<Continuation, u32>,
+    pub(super) ways: HashMap<Continuation, Ways>,
+    pub(super) callers: HashMap<Continuation, u32>,
     /// The bytes to the end of the output.
-    distances: HashMap<Configuration, u32>,
+    pub(super) distances: HashMap<Configuration, u32>,
     /// Whether each completion of a character is read, by its UTF-8 state.
-    completes: HashMap<(Configuration, u8), bool>,
+    pub(super) completes: HashMap<(Configuration, u8), bool>,
 }
 
 impl Found {
@@ -106,9 +100,9 @@ struct StateFacts {
 
 /// A grammar with the tables of one scratch.
 pub(super) struct GrammarLanguage<'a> {
-    constraint: &'a GrammarConstraint,
-    facts: &'a GrammarFacts,
-    index: &'a CanonicalIndex,
+    pub(super) constraint: &'a GrammarConstraint,
+    pub(super) facts: &'a GrammarFacts,
+    pub(super) index: &'a CanonicalIndex,
     tables: RefCell<Tables<'a>>,
 }
 
@@ -119,9 +113,9 @@ struct Tables<'a> {
 
 /// A configuration, of the parser of texts or of the one that does not track keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct At {
-    configuration: Configuration,
-    is_erased: bool,
+pub(super) struct At {
+    pub(super) configuration: Configuration,
+    pub(super) is_erased: bool,
 }
 
 /// The state of a configuration of the parser of texts.
@@ -155,7 +149,7 @@ impl<'a> GrammarLanguage<'a> {
         scratch.configurations.parser.meter.end() || is_over || std::mem::take(&mut found.is_beyond)
     }
 
-    fn compiled(&self) -> &'a Compiled {
+    pub(super) fn compiled(&self) -> &'a Compiled {
         &self.constraint.compiled
     }
 
@@ -305,9 +299,9 @@ impl<'a> GrammarLanguage<'a> {
         configurations.texts().is_some() && self.compiled().terminals.is_distinct(terminal)
     }
 
-    /// The configuration that has the facts of a state. Where no key is under way it is one of the parser that does not
-    /// track keys: these recur, and there are keys enough for whatever follows. Steps are those of the parser of texts: what
-    /// the tokenizer writes next may be a key that is used.
+    /// The configuration that has the facts of a state. Where no key is under way it is one of the parser that does
+    /// not track keys: these recur, and there are keys enough for whatever follows. Steps are those of the parser of
+    /// texts: what the tokenizer writes next may be a key that is used.
     fn facts_at(&self, scratch: &mut GrammarScratch, state: StateId) -> At {
         let own = At { configuration: configuration_of(state), is_erased: false };
         let Some(tracking) = scratch.tracking.as_ref().filter(|_| self.facts.keys_are_many) else {
@@ -324,7 +318,7 @@ impl<'a> GrammarLanguage<'a> {
     }
 
     /// The parser state after the terminal of a hypothesis, no literal, and the state of its scanner.
-    fn inside(
+    pub(super) fn inside(
         &self,
         configurations: &mut Configurations,
         Hypothesis { terminal, progress, parser_state }: Hypothesis,
@@ -339,7 +333,7 @@ impl<'a> GrammarLanguage<'a> {
     }
 
     /// The terminals that may follow in a parser state, each with the state after it.
-    fn followers(
+    pub(super) fn followers(
         &self,
         configurations: &mut Configurations,
         state: ParserState,
@@ -354,237 +348,6 @@ impl<'a> GrammarLanguage<'a> {
         };
         edges.into_iter().map(after).collect()
     }
-
-    /// The ways from a parser state to the end of the output.
-    fn rest_of(&self, configurations: &Configurations, found: &mut OfParser, state: ParserState) -> Ways {
-        if self.facts.all_end {
-            return Ways::of(Safety::Always, false);
-        }
-        let items = configurations.parser.items(state).iter();
-        items.fold(Ways::NONE, |ways, (position, continuation, _)| {
-            let rest = self.rest(configurations, *position).ways;
-            ways.or(rest.then(self.callers(configurations, found, *continuation)))
-        })
-    }
-
-    fn rest(&self, configurations: &Configurations, position: Position) -> Rest {
-        self.facts.rest(&self.compiled().rules, configurations.parser.groups(), position)
-    }
-
-    /// The ways from the callers of a rule to the end of the output. Without recursion: a text may be nested deep.
-    fn callers(
-        &self,
-        configurations: &Configurations,
-        found: &mut OfParser,
-        continuation: Continuation,
-    ) -> Ways {
-        if let Some(known) = found.ways.get(&continuation) {
-            return *known;
-        }
-        let continuations = configurations.parser.continuations();
-        // Those that can be reached, and then their ways, until nothing changes.
-        let mut open = vec![continuation];
-        let mut reached: Vec<Continuation> = Vec::new();
-        found.ways.insert(Continuation::ROOT, Ways::EMPTY);
-        let mut seen: HashSet<Continuation> = HashSet::from_iter([continuation]);
-        while let Some(next) = open.pop() {
-            reached.push(next);
-            let callers = continuations.frames(next).iter().map(|(_, after, _)| *after);
-            open.extend(callers.filter(|after| !found.ways.contains_key(after) && seen.insert(*after)));
-        }
-        let mut ways: HashMap<Continuation, Ways> = reached.iter().map(|one| (*one, Ways::NONE)).collect();
-        loop {
-            let mut changed = false;
-            for one in reached.iter().rev() {
-                let of_frame = |(position, after, _): &(Position, Continuation, _)| {
-                    let after = found.ways.get(after).or_else(|| ways.get(after)).copied();
-                    self.rest(configurations, *position).ways.then(after.unwrap_or(Ways::NONE))
-                };
-                let frames = continuations.frames(*one).iter();
-                let new = frames.map(of_frame).fold(Ways::NONE, Ways::or);
-                changed |= ways.insert(*one, new) != Some(new);
-            }
-            if !changed {
-                break;
-            }
-        }
-        found.ways.extend(ways);
-        found.ways[&continuation]
-    }
-
-    /// The number of bytes from a parser state to the end of the output, at least.
-    fn bytes_to_end(&self, configurations: &Configurations, found: &mut OfParser, state: ParserState) -> u32 {
-        let items = configurations.parser.items(state).iter();
-        let of_item = |(position, continuation, _): &(_, Continuation, _)| {
-            let rest = self.rest(configurations, *position).bytes;
-            (rest + self.bytes_of_callers(configurations, found, *continuation)).min(FAR)
-        };
-        items.map(of_item).min().unwrap_or(FAR)
-    }
-
-    /// The same of the callers of a rule. Without recursion: a text may be nested deep.
-    fn bytes_of_callers(
-        &self,
-        configurations: &Configurations,
-        found: &mut OfParser,
-        continuation: Continuation,
-    ) -> u32 {
-        let continuations = configurations.parser.continuations();
-        let distance = &mut found.callers;
-        distance.insert(Continuation::ROOT, 0);
-        let mut open = vec![(continuation, false)];
-        // A caller that is under way calls itself, and is no shorter way.
-        let mut under_way: HashSet<Continuation> = HashSet::new();
-        while let Some((next, is_seen)) = open.pop() {
-            if distance.contains_key(&next) {
-                continue;
-            }
-            let frames = continuations.frames(next);
-            if is_seen {
-                let of_frame = |(position, after, _): &(_, Continuation, _)| {
-                    let after = distance.get(after).copied().unwrap_or(FAR);
-                    (self.rest(configurations, *position).bytes + after).min(FAR)
-                };
-                let bytes = frames.iter().map(of_frame).min().unwrap_or(FAR);
-                distance.insert(next, bytes);
-            } else if under_way.insert(next) {
-                open.push((next, true));
-                let callers = frames.iter().map(|(_, after, _)| *after);
-                open.extend(
-                    callers.filter(|after| !distance.contains_key(after)).map(|after| (after, false)),
-                );
-            }
-        }
-        distance.get(&continuation).copied().unwrap_or(FAR)
-    }
-
-    /// The tokens of text in the grammar's own mask.
-    fn readable(
-        &self,
-        scratch: &mut GrammarScratch,
-        found: &mut Found,
-        configuration: Configuration,
-    ) -> TokenMask {
-        let constraint = self.constraint;
-        let at = constraint.pair_of(scratch, configuration);
-        constraint.make_mask(scratch, at.for_mask);
-        let mut mask = TokenMask::new(constraint.vocabulary.len());
-        let made = &scratch.masks[&at.for_mask];
-        found.is_beyond |= made.is_beyond;
-        made.union.write(mask.as_mut());
-        if let Some(removed) = constraint.removed(scratch, at) {
-            removed.iter().for_each(|token| mask.as_mut().remove(*token));
-        }
-        mask
-    }
-
-    /// The tokens that are certain by the terminals alone.
-    fn parts(
-        &self,
-        scratch: &mut GrammarScratch,
-        found: &mut Found,
-        At { configuration, is_erased }: At,
-    ) -> Parts {
-        let (compiled, configurations) = (self.compiled(), configurations(scratch, is_erased));
-        let Found { parsers, counted, .. } = found;
-        let found = &mut parsers[usize::from(is_erased)];
-        let terminals = &compiled.terminals;
-        let mut parts = Parts::new();
-        for at in 0..configurations.hypotheses(configuration).len() {
-            let hypothesis = configurations.hypotheses(configuration)[at];
-            if let Some(state) = configurations.after(compiled, hypothesis) {
-                for (terminal, rest) in self.followers(configurations, state) {
-                    let rest = self.rest_of(configurations, found, rest);
-                    if let Some(scan) = self.certain_scan(terminal, rest) {
-                        self.add_parts(&mut parts, counted, (terminal, scan, scan.start()));
-                    }
-                }
-            }
-            let Some(terminal) = hypothesis.terminal.filter(|terminal| !terminals.is_literal(*terminal))
-            else {
-                continue;
-            };
-            let Some((rest, state)) = self.inside(configurations, hypothesis) else { continue };
-            let rest = self.rest_of(configurations, found, rest);
-            if let Some(scan) = self.certain_scan(terminal, rest) {
-                self.add_parts(&mut parts, counted, (terminal, scan, state));
-            }
-        }
-        parts
-    }
-
-    /// How `terminal` is scanned, if it is text that may come before `rest` whatever its last byte is.
-    fn certain_scan(&self, terminal: ScanTerminal, rest: Ways) -> Option<Scan<'a>> {
-        match self.facts.of(terminal) {
-            TerminalFacts::Text(_, ends_calm) | TerminalFacts::Counted(_, ends_calm, _)
-                if Ways::leads(*ends_calm, rest) =>
-            {
-                self.compiled().terminals.scan(terminal)
-            }
-            _ => None,
-        }
-    }
-
-    /// Adds the certain tokens of a terminal in a state.
-    fn add_parts(
-        &self,
-        parts: &mut Parts,
-        counted: &mut HashMap<(ScanTerminal, ScanState), Parts>,
-        (terminal, scan, state): (ScanTerminal, Scan<'_>, ScanState),
-    ) {
-        match self.facts.of(terminal) {
-            TerminalFacts::Text(part, _) => parts.push(self.index.part_tokens(part, scan.at(state))),
-            TerminalFacts::Counted(part, _, facts) if facts.is_as_uncounted => {
-                let Some(count) = scan.count else { return };
-                let known = counted.entry((terminal, state));
-                let known = known.or_insert_with(|| self.counted(part, facts, count, state));
-                parts.extend(known.iter().cloned());
-            }
-            _ => {}
-        }
-    }
-
-    /// The certain tokens of a terminal with a count: those that leave room for more, and, where too few units were read,
-    /// those after which there are still too few.
-    fn counted(
-        &self,
-        part: &TextPart,
-        facts: &CountedFacts,
-        count: &CountedUnits,
-        state: ScanState,
-    ) -> Parts {
-        let at = count.at(state);
-        let tokens = self.index.part_tokens(part, at);
-        // A byte after the token may end one unit more, and need as many as any state does.
-        let more = 1 + count.units().greatest();
-        let longest = u32::try_from(self.constraint.trie.longest()).unwrap_or(u32::MAX);
-        let bounds = count.left(state, longest.saturating_add(more));
-        if bounds == FREE {
-            return Parts::from_iter([tokens]);
-        }
-        let (min, max) = bounds;
-        let ended = |token: TokenId| {
-            let text = self.constraint.vocabulary.text(token).unwrap_or_default();
-            let (ended, fewest) = count.units().ended(at, text);
-            let most = ended.saturating_add(fewest).saturating_add(more);
-            Some(ended).filter(|_| max.is_none_or(|max| most <= max))
-        };
-        let enough = tokens.filtered(|token| ended(token).is_some_and(|ended| ended >= min));
-        let mut parts = Parts::from_iter([Arc::new(enough)]);
-        if let Some(early) = facts.early.as_ref().filter(|_| min > 0) {
-            // Of these none ends the text.
-            let tokens = self.index.part_tokens(early, at);
-            let is_open = |token: TokenId| {
-                let text = self.constraint.vocabulary.text(token).unwrap_or_default();
-                let after = count.dfa().run(at, text);
-                after.is_some_and(|after| !count.is_last(after))
-            };
-            let few =
-                tokens.filtered(|token| ended(token).is_some_and(|ended| ended < min) && is_open(token));
-            parts.push(Arc::new(few));
-        }
-        parts
-    }
 }
 
 impl StateFacts {
@@ -598,7 +361,7 @@ impl StateFacts {
 }
 
 /// The configurations of texts, or those without keys.
-fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
+pub(super) fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
     match &mut scratch.tracking {
         Some(tracking) if !is_erased => &mut tracking.configurations,
         _ => &mut scratch.configurations,

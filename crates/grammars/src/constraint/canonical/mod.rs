@@ -10,12 +10,14 @@
 //!
 //! # Tokens by id
 //!
-//! A token that a grammar names, and does not spell, is written as itself wherever the grammar has it. The text before
-//! it ends there, and another begins after it, as the tokenizer reads control tokens. So each text between two such
-//! tokens is canonical by itself.
+//! A token that a grammar names, and does not spell, is written as itself wherever the grammar has it. The text
+//! before it ends there, and another begins after it, as the tokenizer reads control tokens. So each text between
+//! two such tokens is canonical by itself.
 
 mod facts;
 mod language;
+mod rests;
+mod tokens;
 
 use std::{fmt, sync::Arc};
 
@@ -35,9 +37,8 @@ use super::{GrammarConstraint, GrammarScratch, GrammarState, steps::MASK_STEPS};
 
 /// The canonical token sequences of a [`GrammarConstraint`].
 ///
-/// Exact for the tokenizers of
-/// [`TokenizerAutomaton`](unskew_automata::canonical::TokenizerAutomaton). A token that the grammar names by its id is
-/// written as such, and each text between two such tokens is encoded by itself.
+/// Exact for the tokenizers of [`TokenizerAutomaton`](unskew_automata::canonical::TokenizerAutomaton). A token that
+/// the grammar names by its id is written as such, and each text between two such tokens is encoded by itself.
 pub struct CanonicalGrammar {
     grammar: GrammarConstraint,
     facts: GrammarFacts,
@@ -67,8 +68,8 @@ pub struct CanonicalGrammarScratch {
     grammar: GrammarScratch,
     found: Found,
     canonical: CanonicalScratch,
-    /// The states of which a mask takes too many steps.
-    beyond: HashSet<CanonicalState>,
+    /// The keys of readings of which a mask takes too many steps.
+    beyond: HashSet<u64>,
     /// The stamp of the grammar's scratch when the others were begun.
     stamp: u64,
 }
@@ -76,8 +77,8 @@ pub struct CanonicalGrammarScratch {
 impl CanonicalGrammar {
     /// The canonical sequences of `grammar`, over the vocabulary of `index`, which is that of the grammar.
     ///
-    /// Cost: O(n) for n positions of rules, and for each automaton of a terminal that no other grammar over `index` has
-    /// had, O(states and classes).
+    /// Cost: O(n) for n positions of rules, and for each automaton of a terminal that no other grammar over `index`
+    /// has had, O(states and classes).
     ///
     /// # Errors
     ///
@@ -114,8 +115,8 @@ impl CanonicalGrammar {
         self.grammar.memory_usage() + self.engine.memory_usage() + size_of::<Self>()
     }
 
-    /// Asks the engine about each reading of `state`, in the numbers of `scratch`. Answers false if a question took too
-    /// many steps; what was found is then forgotten.
+    /// Asks the engine about each reading of `state`, in the numbers of `scratch`. Answers false if a question took
+    /// too many steps; what was found is then forgotten.
     fn each_reading(
         &self,
         scratch: &mut CanonicalGrammarScratch,
@@ -125,7 +126,7 @@ impl CanonicalGrammar {
         state.readings.iter().all(|reading| {
             let canonical = self.canonical_of(scratch, reading);
             let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
-            if self.grammar.beyond(&scratch.grammar, at).is_some() || scratch.beyond.contains(&canonical) {
+            if self.grammar.beyond(&scratch.grammar, at).is_some() || self.is_beyond(scratch, reading) {
                 return false;
             }
             let CanonicalGrammarScratch { grammar, found, canonical: tables, .. } = scratch;
@@ -135,10 +136,25 @@ impl CanonicalGrammar {
             let is_within = !language.end() && is_within;
             if !is_within {
                 scratch.forget(&self.limits);
-                scratch.beyond.insert(canonical);
+                let key = self.key(scratch, reading);
+                scratch.beyond.extend(key);
             }
             is_within
         })
+    }
+
+    /// Whether a mask of the reading took too many steps in this scratch.
+    fn is_beyond(&self, scratch: &mut CanonicalGrammarScratch, reading: &Reading) -> bool {
+        !scratch.beyond.is_empty()
+            && self.key(scratch, reading).is_some_and(|key| scratch.beyond.contains(&key))
+    }
+
+    /// A hash of a reading that is the same in each scratch.
+    fn key(&self, scratch: &mut CanonicalGrammarScratch, reading: &Reading) -> Option<u64> {
+        let grammar = self.grammar.state_key(&mut scratch.grammar, &reading.grammar)?;
+        // Numbers of configurations differ from scratch to scratch.
+        let canonical = reading.canonical.renumbered(state_of(crate::ids::Id::of(0)));
+        Some(hashed_key(&(grammar, canonical)))
     }
 
     /// The canonical state of a reading, in the numbers of `scratch`.
@@ -146,7 +162,6 @@ impl CanonicalGrammar {
         let configuration = self.grammar.number(&mut scratch.grammar, &reading.grammar);
         if scratch.stamp != scratch.grammar.stamp {
             scratch.forget(&self.limits);
-            scratch.beyond.clear();
             scratch.stamp = scratch.grammar.stamp;
         }
         reading.canonical.renumbered(state_of(configuration))
@@ -206,7 +221,7 @@ impl Constraint for CanonicalGrammar {
                 refused = Rejected::beyond(token, limit);
                 continue;
             }
-            if scratch.beyond.contains(&next) {
+            if self.is_beyond(scratch, reading) {
                 refused = Rejected::beyond(token, MASK_STEPS);
                 continue;
             }
@@ -291,14 +306,7 @@ impl Constraint for CanonicalGrammar {
 
     /// A hash of the grammar's state and of where the text stands in its piece.
     fn state_key(&self, scratch: &mut CanonicalGrammarScratch, state: &CanonicalGrammarState) -> Option<u64> {
-        let mut key = 0u64;
-        for reading in &state.readings {
-            let grammar = self.grammar.state_key(&mut scratch.grammar, &reading.grammar)?;
-            // Numbers of configurations differ from scratch to scratch.
-            let canonical = reading.canonical.renumbered(state_of(crate::ids::Id::of(0)));
-            key ^= hashed_key(&(grammar, canonical));
-        }
-        Some(key)
+        state.readings.iter().try_fold(0, |key, reading| Some(key ^ self.key(scratch, reading)?))
     }
 
     fn reach(
