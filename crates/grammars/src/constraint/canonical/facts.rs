@@ -5,7 +5,7 @@
 //! can keep a text from being completed, and nothing has to be searched for. A state stands in a terminal, in a
 //! rule, and in the rules that have called it. So it is safe if three things hold, and each is a fact of the
 //! grammar: the terminal ends by ordinary text from here ([`TerminalFacts`]); the rule ends by such terminals from
-//! the position after it ([`GrammarFacts::ends`]); and so do the callers. Of nearly all grammars each position ends
+//! the position after it ([`Rest`]); and so do the callers. Of nearly all grammars each position ends
 //! so, and then no caller is looked at.
 
 use std::{collections::VecDeque, sync::Arc};

@@ -1,12 +1,14 @@
 //! Canonical sequences of a grammar: `encode(decode(ids)) = ids`, and the text is a word of the grammar.
 //!
 //! The engine is that of regular constraints ([`CanonicalEngine`]); its automaton is the parser
-//! ([`language`](self::language)).
+//! ([`language`]).
 //!
 //! | file | contents |
 //! |---|---|
 //! | `facts` | what is known of terminals and rules before any text |
 //! | `language` | configurations of the parser as the states of an automaton |
+//! | `rests` | what comes after a state of the parser |
+//! | `tokens` | the tokens of a state, and those that are certain by their terminals |
 //!
 //! # Tokens by id
 //!
