@@ -91,3 +91,65 @@ fn one_spelling_of_each_text_is_accepted() {
         }
     }
 }
+
+/// The instances of MaskBench, with the tokenizers of Llama 3 and of Qwen, where `UNSKEW_DATA` has them: the tokenizer's own
+/// sequence of a valid instance is accepted, and no other spelling of it. `UNSKEW_STEP`: every so many schemas (50).
+#[test]
+fn instances_of_maskbench_have_one_spelling() {
+    let Some(data) = std::env::var_os("UNSKEW_DATA").map(std::path::PathBuf::from) else { return };
+    let step = std::env::var("UNSKEW_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(50);
+    let Ok(folder) = std::fs::read_dir(data.join("maskbench")) else { return };
+    let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for name in ["llama3", "qwen2"] {
+        let file = data.join("tokenizers").join(name).join("tokenizer.json");
+        let Ok(tokenizer) = unskew_vocab::Tokenizer::from_file(file) else { continue };
+        let tokens = std::sync::Arc::new(TokenSpace::from_tokenizer(tokenizer, &[], 0).unwrap());
+        let compiler = Compiler::new(tokens.clone());
+        let (mut instances, mut refused, mut others) = (0, 0, 0);
+        for file in files.iter().step_by(step) {
+            let case: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+            let spec = Spec::json_schema(&case["schema"].to_string());
+            let Ok(all) = compiler.compile(&spec) else { continue };
+            let canonical = compiler.compile(&spec.canonical()).unwrap();
+            for test in case["tests"].as_array().unwrap() {
+                let text = test["data"].to_string();
+                let Some(ids) = tokens.canonical(&text).unwrap() else { continue };
+                let accepted = accepts(&canonical, &ids);
+                assert_eq!(accepted, accepts(&all, &ids), "{name}, {}: {text}", file.display());
+                instances += 1;
+                if !accepted {
+                    refused += 1;
+                    continue;
+                }
+                let respelled = respelled_few(&tokens, &ids);
+                for other in &respelled {
+                    assert!(!accepts(&canonical, other), "{name}, {}: {text} as {other:?}", file.display());
+                }
+                others += respelled.len();
+            }
+        }
+        eprintln!(
+            "{name}: {instances} instances, {refused} refused with and without, {others} respellings refused"
+        );
+    }
+}
+
+/// Some other spellings, spread over the sequence: one token in two.
+fn respelled_few(space: &TokenSpace, ids: &[TokenId]) -> Vec<Vec<TokenId>> {
+    const FEW: usize = 12;
+    let vocabulary = space.vocabulary();
+    let trie = space.trie().unwrap();
+    // In the order of bytes the text itself comes first.
+    let token = |text: &[u8]| {
+        let first = trie.beginning_with(text).first().copied();
+        first.filter(|token| vocabulary.text(*token) == Some(text))
+    };
+    let mut all = Vec::new();
+    for at in (0..ids.len()).step_by(ids.len().div_ceil(FEW)) {
+        let text = vocabulary.text(ids[at]).unwrap();
+        let cuts = (1..text.len()).filter_map(|cut| Some([token(&text[..cut])?, token(&text[cut..])?]));
+        all.extend(cuts.take(1).map(|parts| [&ids[..at], &parts[..], &ids[at + 1..]].concat()));
+    }
+    all
+}

@@ -363,6 +363,19 @@ impl GrammarFacts {
         Ways::of(self.safety(terminal, scan, state), ends_calm)
     }
 
+    /// In bytes, without the parts that grammars share.
+    pub(super) fn memory_usage(&self) -> usize {
+        let of_terminal = |facts: &TerminalFacts| match facts {
+            TerminalFacts::Literal(safety, _) => size_of_val(&safety[..]),
+            TerminalFacts::Counted(_, _, facts) => size_of_val(&facts.safe[..]),
+            _ => 0,
+        };
+        self.terminals.memory_usage()
+            + self.terminals.entries().iter().map(of_terminal).sum::<usize>()
+            + self.rest.memory_usage()
+            + self.groups.memory_usage()
+    }
+
     /// The facts of `terminal`.
     #[inline]
     pub(super) fn of(&self, terminal: ScanTerminal) -> &TerminalFacts {

@@ -114,7 +114,10 @@ impl CanonicalGrammar {
 
     /// The memory in bytes, without vocabulary, trie, library and index.
     pub fn memory_usage(&self) -> usize {
-        self.grammar.memory_usage() + self.engine.memory_usage() + size_of::<Self>()
+        self.grammar.memory_usage()
+            + self.facts.memory_usage()
+            + self.engine.memory_usage()
+            + size_of::<Self>()
     }
 
     /// Asks the engine about each reading of `state`, in the numbers of `scratch`. Answers false if a question took
