@@ -92,8 +92,9 @@ fn one_spelling_of_each_text_is_accepted() {
     }
 }
 
-/// The instances of MaskBench, with the tokenizers of Llama 3 and of Qwen, where `UNSKEW_DATA` has them: the tokenizer's own
-/// sequence of a valid instance is accepted, and no other spelling of it. `UNSKEW_STEP`: every so many schemas (50).
+/// The instances of MaskBench, with the tokenizers of Llama 3 and of Qwen, where `UNSKEW_DATA` has them: the
+/// tokenizer's own sequence of a valid instance is accepted, and no other spelling of it. `UNSKEW_STEP`: every so
+/// many schemas (50).
 #[test]
 fn instances_of_maskbench_have_one_spelling() {
     let Some(data) = std::env::var_os("UNSKEW_DATA").map(std::path::PathBuf::from) else { return };
