@@ -201,7 +201,8 @@ impl Toy {
     }
 }
 
-/// `UNSKEW_CASES`: so many cases of other seeds. Those of each run are the same: some grammars take a search of seconds.
+/// `UNSKEW_CASES`: so many cases of other seeds. Those of each run are the same: some grammars take a search of
+/// seconds.
 fn config() -> ProptestConfig {
     let more = std::env::var("UNSKEW_CASES").ok().and_then(|cases| cases.parse().ok());
     let rng_seed = if more.is_some() { RngSeed::Random } else { RngSeed::Fixed(7) };
