@@ -140,7 +140,7 @@ impl CanonicalEngine {
     ) -> Result<(), Rejected> {
         let mut next = state.clone();
         let read = self.context(language).advance(&mut self.query(language, memo), &mut next, token);
-        // What a search that was given up has answered may be wrong, also where the token is read.
+        // A search that was given up may have answered wrongly. The token may be read all the same.
         if memo.take_beyond() {
             return Err(Rejected::beyond(token, "LazyDfa::most_positions"));
         }

@@ -1,4 +1,5 @@
-//! What the canonical engine knows of a regular part of texts, wherever the part occurs: a terminal of a grammar.
+//! Parts of texts that are regular languages, such as the terminals of a grammar. The facts about a part hold wherever
+//! the part occurs.
 //!
 //! A state of a grammar is where a text stands in a terminal, and what comes after that terminal. The first decides
 //! about nearly all tokens: inside of a JSON string, whether `hello` may come depends on the string and on the
@@ -7,7 +8,7 @@
 //! idea of Vegas caching (V. Tran-Thien 2024) with the states of terminals in the place of those of a whole regex.
 //!
 //! A token is certain here if the part goes on after it with a byte that the tokenizer reads in any case, and has an
-//! end after that. What the part does not make certain, such as tokens that reach behind it, the caller lists.
+//! end after that. The caller lists all other tokens, such as those that reach behind the part.
 
 use std::{
     fmt,

@@ -338,8 +338,7 @@ impl GrammarConstraint {
 
     /// The configuration of the state, which is its number as long as the scratch is not emptied.
     fn number(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Configuration {
-        let at = self.at(scratch, state);
-        at.tracked.unwrap_or(at.for_mask)
+        self.at(scratch, state).of_text()
     }
 
     /// Advances `state`, whose configurations in `scratch` are `at`.
@@ -353,10 +352,7 @@ impl GrammarConstraint {
         let next = self.after_within(scratch, at, token, self.mask_steps)?;
         let Some(next) = next else { return Err(Rejected::new(token)) };
         let at = self.pair_of(scratch, next);
-        let (configurations, snapshots) = match &mut scratch.tracking {
-            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
-            None => (&mut scratch.configurations, &mut scratch.snapshots),
-        };
+        let (configurations, snapshots) = scratch.of_text();
         match state.recent.with(token) {
             Some(recent) => state.recent = recent,
             None => {
@@ -373,10 +369,7 @@ impl GrammarConstraint {
     #[cfg(feature = "canonical")]
     fn state_of(&self, scratch: &mut GrammarScratch, configuration: Configuration) -> GrammarState {
         let at = self.pair_of(scratch, configuration);
-        let (configurations, snapshots) = match &mut scratch.tracking {
-            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
-            None => (&mut scratch.configurations, &mut scratch.snapshots),
-        };
+        let (configurations, snapshots) = scratch.of_text();
         GrammarState {
             snapshot: snapshots.export(configurations, &self.compiled, configuration),
             recent: RecentTokens::default(),
@@ -501,13 +494,8 @@ impl Constraint for GrammarConstraint {
     /// snapshot.
     fn state_key(&self, scratch: &mut GrammarScratch, state: &GrammarState) -> Option<u64> {
         let at = self.at(scratch, state);
-        let GrammarScratch { configurations, snapshots, tracking, .. } = scratch;
-        Some(match (at.tracked, tracking) {
-            (Some(tracked), Some(Tracking { configurations, snapshots, .. })) => {
-                snapshots.key(configurations, &self.compiled, tracked)
-            }
-            _ => snapshots.key(configurations, &self.compiled, at.for_mask),
-        })
+        let (configurations, snapshots) = scratch.of_text();
+        Some(snapshots.key(configurations, &self.compiled, at.of_text()))
     }
 
     fn reach(&self, scratch: &mut GrammarScratch, state: &GrammarState, text: &[u8]) -> Option<Reach> {

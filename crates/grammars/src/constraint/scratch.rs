@@ -68,6 +68,14 @@ pub(super) struct Tracking {
 }
 
 impl GrammarScratch {
+    /// The configurations and snapshots of texts: of the parser that tracks keys, if there is one.
+    pub(super) fn of_text(&mut self) -> (&mut Configurations, &mut SnapshotTable) {
+        match &mut self.tracking {
+            Some(Tracking { configurations, snapshots, .. }) => (configurations, snapshots),
+            None => (&mut self.configurations, &mut self.snapshots),
+        }
+    }
+
     /// Drops the nodes of a library that has dropped a generation since the last call. The scratch looks for them
     /// again, so that the library sees which nodes are in use, and the dropped nodes are freed.
     pub(super) fn follow(&mut self, turns: u64) {

@@ -56,6 +56,13 @@ pub(super) struct ConfigurationPair {
     pub(super) tracked: Option<Configuration>,
 }
 
+impl ConfigurationPair {
+    /// The configuration of the text that was read: with used keys, where they are tracked.
+    pub(super) fn of_text(self) -> Configuration {
+        self.tracked.unwrap_or(self.for_mask)
+    }
+}
+
 impl GrammarState {
     /// The configurations of the state in this scratch, if it knows them.
     pub(super) fn known(&self, scratch: &GrammarScratch) -> Option<ConfigurationPair> {

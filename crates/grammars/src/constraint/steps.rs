@@ -36,12 +36,8 @@ impl GrammarConstraint {
         if state.stamp == scratch.stamp {
             return state.at;
         }
-        let configuration = match &mut scratch.tracking {
-            Some(Tracking { configurations, snapshots, .. }) => {
-                snapshots.import(configurations, &self.compiled, &state.snapshot)
-            }
-            None => scratch.snapshots.import(&mut scratch.configurations, &self.compiled, &state.snapshot),
-        };
+        let (configurations, snapshots) = scratch.of_text();
+        let configuration = snapshots.import(configurations, &self.compiled, &state.snapshot);
         let mut at = self.pair_of(scratch, configuration);
         for token in state.recent.tokens() {
             let next = self.after(scratch, at, *token).expect("it was read before");

@@ -1,5 +1,5 @@
-//! What is known of a grammar before any text is read: from where ordinary text leads to the end of a terminal or of
-//! a rule, and how many bytes that takes.
+//! Facts of a grammar that hold before any text is read: whether ordinary text leads from a place in a terminal or in
+//! a rule to its end, and how many bytes that takes.
 //!
 //! A state of a grammar is *safe* if ordinary characters lead from it to the end of the output: then no tokenizer
 //! can keep a text from being completed, and nothing has to be searched for. A state stands in a terminal, in a
@@ -35,7 +35,7 @@ use crate::{
 const LOOKS: usize = 16;
 
 /// No end is known.
-const FAR: u32 = u32::MAX / 4;
+pub(super) const FAR: u32 = u32::MAX / 4;
 
 /// The facts of a compiled grammar over one tokenizer.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Ways {
     }
 }
 
-/// What follows up to the end of a rule.
+/// The rest of a rule, from a position to the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rest {
     pub(super) ways: Ways,
@@ -259,7 +259,8 @@ impl GrammarFacts {
         })
     }
 
-    /// Finds the rests of all positions and groups. What has changed makes those look again that lead to it.
+    /// Finds the rests of all positions and groups. A position or group that changes is followed by those that lead
+    /// to it.
     fn find_rests(&mut self, rules: &Rules, terminals: &Terminals) {
         let groups: HashMap<Position, GroupId> =
             rules.groups.iter().map(|(id, group)| (group.start(), id)).collect();
@@ -395,7 +396,7 @@ impl GrammarFacts {
         }
     }
 
-    /// What follows `position` in its rule. `groups` are the states of groups of the parser that has the position.
+    /// The rest of a rule behind `position`. `groups` are the states of groups of the parser that has the position.
     #[inline]
     pub(super) fn rest(&self, rules: &Rules, groups: &GroupStates, position: Position) -> Rest {
         if !is_of_group(position) {
@@ -414,7 +415,8 @@ impl GrammarFacts {
     }
 }
 
-/// What a group takes: the members that have to come, with separators; and whether whatever comes of it is safe.
+/// The rest of a group at its start, for the members that have to come, with separators. And whether each of its
+/// members is safe.
 fn of_group(group: &UnorderedGroup, of_rule: impl Fn(RuleId) -> Rest) -> (Rest, bool) {
     let separator = group.separator.map_or(Rest::NOTHING, &of_rule);
     let others = group.others.map(&of_rule);

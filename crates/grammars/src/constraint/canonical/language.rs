@@ -25,7 +25,7 @@ use unskew_trie::ByteSet;
 
 use super::{
     super::{GrammarConstraint, GrammarScratch},
-    facts::{GrammarFacts, TerminalFacts, Ways},
+    facts::{FAR, GrammarFacts, TerminalFacts, Ways},
 };
 use crate::{
     ids::Id,
@@ -43,9 +43,6 @@ const POSITIONS: usize = 1 << 12;
 
 /// The number of tokens from which on a walk over the vocabulary takes less time than reading each of them.
 const WALK: usize = 4_096;
-
-/// No end is known.
-pub(super) const FAR: u32 = u32::MAX / 4;
 
 /// What was found of the configurations of a scratch.
 #[derive(Debug, Default)]
@@ -362,10 +359,7 @@ impl StateFacts {
 
 /// The configurations of texts, or those without keys.
 pub(super) fn configurations(scratch: &mut GrammarScratch, is_erased: bool) -> &mut Configurations {
-    match &mut scratch.tracking {
-        Some(tracking) if !is_erased => &mut tracking.configurations,
-        _ => &mut scratch.configurations,
-    }
+    if is_erased { &mut scratch.configurations } else { scratch.of_text().0 }
 }
 
 /// Begins a question that may take `most` steps in each parser.

@@ -35,7 +35,7 @@ use self::{
     facts::GrammarFacts,
     language::{Found, GrammarLanguage, configuration_of, state_of},
 };
-use super::{GrammarConstraint, GrammarScratch, GrammarState, steps::MASK_STEPS};
+use super::{GrammarConstraint, GrammarScratch, GrammarState, state::ConfigurationPair, steps::MASK_STEPS};
 
 /// The canonical token sequences of a [`GrammarConstraint`].
 ///
@@ -129,8 +129,7 @@ impl CanonicalGrammar {
         mut ask: impl FnMut(&GrammarLanguage<'_>, &mut CanonicalScratch, &CanonicalState) -> bool,
     ) -> bool {
         state.readings.iter().all(|reading| {
-            let canonical = self.canonical_of(scratch, reading);
-            let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
+            let (at, canonical) = self.at(scratch, reading);
             if self.grammar.beyond(&scratch.grammar, at).is_some() || self.is_beyond(scratch, reading) {
                 return false;
             }
@@ -162,14 +161,18 @@ impl CanonicalGrammar {
         Some(hashed_key(&(grammar, canonical)))
     }
 
-    /// The canonical state of a reading, in the numbers of `scratch`.
-    fn canonical_of(&self, scratch: &mut CanonicalGrammarScratch, reading: &Reading) -> CanonicalState {
-        let configuration = self.grammar.number(&mut scratch.grammar, &reading.grammar);
+    /// The configurations of a reading in `scratch`, and its canonical state in the numbers of `scratch`.
+    fn at(
+        &self,
+        scratch: &mut CanonicalGrammarScratch,
+        reading: &Reading,
+    ) -> (ConfigurationPair, CanonicalState) {
+        let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
         if scratch.stamp != scratch.grammar.stamp {
             scratch.forget(&self.limits);
             scratch.stamp = scratch.grammar.stamp;
         }
-        reading.canonical.renumbered(state_of(configuration))
+        (at, reading.canonical.renumbered(state_of(at.of_text())))
     }
 }
 
@@ -182,11 +185,6 @@ impl CanonicalGrammarScratch {
     /// The memory of the tables, in bytes.
     pub fn memory_usage(&self) -> usize {
         self.grammar.memory_usage() + self.found.memory_usage() + self.canonical.memory_usage()
-    }
-
-    /// The tables of the grammar.
-    pub fn grammar(&self) -> &GrammarScratch {
-        &self.grammar
     }
 }
 
@@ -220,8 +218,7 @@ impl Constraint for CanonicalGrammar {
         let mut is_accepting = false;
         let mut refused = Rejected::new(token);
         for reading in &state.readings {
-            let mut next = self.canonical_of(scratch, reading);
-            let at = self.grammar.at(&mut scratch.grammar, &reading.grammar);
+            let (at, mut next) = self.at(scratch, reading);
             if let Some(limit) = self.grammar.beyond(&scratch.grammar, at) {
                 refused = Rejected::beyond(token, limit);
                 continue;
@@ -248,7 +245,7 @@ impl Constraint for CanonicalGrammar {
             for (number, canonical) in next.by_number() {
                 // The token was read by its text, by its id, or in both ways.
                 let grammar = match configuration_of(number) {
-                    own if own == after.at.tracked.unwrap_or(after.at.for_mask) => after.clone(),
+                    own if own == after.at.of_text() => after.clone(),
                     own => self.grammar.state_of(&mut scratch.grammar, own),
                 };
                 readings.push(Reading { grammar, canonical });

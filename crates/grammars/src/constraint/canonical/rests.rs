@@ -8,8 +8,8 @@ use hashbrown::{HashMap, HashSet};
 use unskew_automata::canonical::Safety;
 
 use super::{
-    facts::{Rest, Ways},
-    language::{FAR, GrammarLanguage, OfParser},
+    facts::{FAR, Rest, Ways},
+    language::{GrammarLanguage, OfParser},
 };
 use crate::{
     network::rules::Position,
