@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use unskew_core::Cancel;
 use unskew_sets::{
     BuildReport, Delta, ExclusionConstraint, ItemSet, SetBuilder, SetConstraint, SetError, SetFileError,
     SetStore,
@@ -170,21 +171,12 @@ pub(crate) fn set_constraint(
     tokens: &TokenSpace,
     healed: &str,
     progress: &dyn Progress,
+    cancel: &Cancel,
 ) -> Result<SetConstraint> {
     let SetSpec { file: path, subset, .. } = spec;
     let (file, len) = (ItemFile::open(path)?, tokens.vocabulary().len());
     let bad = |error: BoxError| Error::file(path, error);
     let made = if file.is_built() {
-        if canonical {
-            return Err(Error::file(
-                path,
-                Mismatch(
-                    "`canonical` cannot be combined with a built set, whose sequences are those that its tokenizer wrote; \
-                     leave it out, or give the text file"
-                        .to_owned(),
-                ),
-            ));
-        }
         if !healed.is_empty() {
             return Err(Error::file(
                 path,
@@ -196,6 +188,9 @@ pub(crate) fn set_constraint(
         }
         let (set, delta) = open(path, Check::Header)?;
         set.check_vocabulary(tokens.vocabulary()).map_err(|error| bad(error.into()))?;
+        if canonical {
+            check_canonical(path, &set, delta.as_ref(), tokens, cancel)?;
+        }
         let set = Arc::new(set);
         let subset = subset.as_ref().map(|name| set.subset(name)).transpose();
         match (delta, subset.map_err(|error| bad(error.into()))?) {
@@ -225,18 +220,41 @@ pub(crate) fn set_constraint(
     made.map_err(|error| bad(error.into()))
 }
 
-/// Any text but the items of a file.
-pub(crate) fn exclusion(
+/// Compares all sequences of a built set with those that the tokenizer writes. The file names the vocabulary that it is
+/// for, and two tokenizers may share one. Cost: a few microseconds for each item, once for a compiled constraint.
+fn check_canonical(
     path: &Path,
-    canonical: bool,
+    set: &ItemSet,
+    delta: Option<&Delta>,
     tokens: &TokenSpace,
-    healed: &str,
-) -> Result<ExclusionConstraint> {
-    if canonical {
-        return Err(Error::combination(
-            "`canonical` cannot be combined with `exclude_set`, which excludes texts in every spelling; leave out one of the two",
-        ));
+    cancel: &Cancel,
+) -> Result<()> {
+    let none = Delta::new(set);
+    let items = delta.unwrap_or(&none).items(set).map_err(|error| Error::file(path, error))?;
+    for (at, (_, item)) in items.enumerate() {
+        if at % 256 == 0 && cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        match tokens.is_canonical(&item) {
+            Some(true) => {}
+            Some(false) => {
+                let text = String::from_utf8_lossy(&tokens.vocabulary().decode(&item)).into_owned();
+                return Err(Error::file(
+                    path,
+                    Mismatch(format!(
+                        "the set has {text:?} as {item:?}, and `canonical` asks for the tokenizer's own sequence, which is \
+                         another; leave `canonical` out, or build the set anew"
+                    )),
+                ));
+            }
+            None => return Err(TokenSpace::no_tokenizer()),
+        }
     }
+    Ok(())
+}
+
+/// Any text but the items of a file, in every spelling.
+pub(crate) fn exclusion(path: &Path, tokens: &TokenSpace, healed: &str) -> Result<ExclusionConstraint> {
     if !healed.is_empty() {
         return Err(Error::combination(
             "`heal` makes outputs begin with a part of the prompt, and `exclude_set` says nothing about beginnings; leave \

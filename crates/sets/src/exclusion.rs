@@ -96,6 +96,11 @@ impl ExclusionConstraint {
         Ok(Self { items, vocabulary, mask })
     }
 
+    /// The texts that are excluded, in the order of their bytes.
+    pub fn texts(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.items.items().map(|item| item.iter().map(|byte| byte.0 as u8).collect())
+    }
+
     /// The memory of the items and of the mask, in bytes. The vocabulary is shared and not counted.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + size_of::<ItemSet>() + self.items.memory_usage() + size_of_val(self.mask.words())

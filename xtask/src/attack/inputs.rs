@@ -36,7 +36,7 @@ pub(crate) fn case(number: u64, root: &Path) -> Case {
         "set" => set(random),
         _ => flags(random),
     };
-    if KINDS[kind] == "regex" && random.below(4) == 0 {
+    if matches!(KINDS[kind], "regex" | "lark" | "gbnf" | "ebnf" | "schema") && random.below(4) == 0 {
         args.push("--canonical".to_owned());
     }
     Case { kind, args, files }

@@ -7,6 +7,7 @@ use unskew_core::{Cancel, Constraint, Unconstrained};
 use unskew_grammar::Grammar;
 use unskew_grammars::{CanonicalGrammar, Captures, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
+use unskew_sets::ExclusionConstraint;
 
 use crate::{
     BoxError, Compiler, Error, Progress, Result, Spec, TokenSpace, Until, chain,
@@ -16,6 +17,9 @@ use crate::{
     read,
     spec::{Language, Numbers, RegistrySource, Resolved, Source},
 };
+
+/// Any text.
+const ANYTHING: &str = "(?s:.*)";
 
 /// The parameters of one call.
 pub(crate) struct Work<'a> {
@@ -59,7 +63,7 @@ impl Compiler {
             Language::Anything if !canonical && healed.is_empty() => {
                 Ok(making.pool(Arc::new(Unconstrained::new(tokens.vocabulary())), None))
             }
-            Language::Anything => making.regex("(?s:.*)".into()),
+            Language::Anything => making.regex(ANYTHING.into()),
             Language::Regex(regex) => {
                 let (_, pattern) = regex.source.read()?;
                 making.regex(regex.dialect.pattern(&pattern))
@@ -78,11 +82,12 @@ impl Compiler {
                 making.grammar(&grammar)
             }
             Language::Set(set) => {
-                let made = items::set_constraint(set, canonical, tokens, healed, progress)?;
+                let made = items::set_constraint(set, canonical, tokens, healed, progress, cancel)?;
                 Ok(making.pool(Arc::new(made), None))
             }
             Language::ExcludeSet(path) => {
-                Ok(making.pool(Arc::new(items::exclusion(path, canonical, tokens, healed)?), None))
+                let made = items::exclusion(path, tokens, healed)?;
+                if canonical { making.all_but(&made) } else { Ok(making.pool(Arc::new(made), None)) }
             }
         }
     }
@@ -121,6 +126,22 @@ impl Making<'_> {
             AnyRegex::Dfa(constraint) => self.pool(constraint, None),
             AnyRegex::Lazy(constraint) => self.pool(constraint, None),
         })
+    }
+
+    /// The tokenizer's own sequences of the texts that are no item of `exclusion`. The items become an automaton, so that
+    /// the limits of a regex hold for them.
+    fn all_but(&self, exclusion: &ExclusionConstraint) -> Result<Arc<Pool>> {
+        let mut dfas = DfaAlgebra::new(&self.limits.regex);
+        let any = dfas.pattern(ANYTHING).map_err(Error::constraint)?;
+        let items: Vec<_> = exclusion.texts().collect();
+        let texts = if items.is_empty() {
+            any
+        } else {
+            let items = dfas.literals(items).map_err(Error::constraint)?;
+            dfas.difference(&any, &items).map_err(Error::constraint)?
+        };
+        let (index, limits) = (self.tokens.canonical_index()?, &self.limits.regex);
+        self.canonical(CanonicalConstraint::from_dfa(&texts, &index, limits))
     }
 
     fn choices(&self, choices: &[String]) -> Result<Arc<Pool>> {
