@@ -153,7 +153,8 @@ fn bad_sets_are_refused() {
     assert_snapshot!(refusal(&["mask", "--set", "nowhere.txt"]));
     assert_snapshot!(refusal(&["mask", "--set", "latin.txt"]));
     assert_snapshot!(refusal(&["mask", "--set", "letters.txt", "--model", "table:t.json"]));
-    assert_snapshot!(refusal(&["mask", "--set", "names.set", "--canonical"]));
+    // Its sequences are compared with the tokenizer's.
+    assert_eq!(files.run(&["mask", "--set", "names.set", "--canonical"]).code, 0);
     assert_snapshot!(refusal(&["set", "build", "names.set", "-o", "again.set"]));
     assert_snapshot!(refusal(&["set", "info", "names.txt"]));
     assert_snapshot!(refusal(&["set", "build", "names.txt"]));
