@@ -21,8 +21,18 @@ pub enum Prompt {
     Text(String),
     /// Tokens, as they are.
     Ids(Vec<u32>),
-    /// The message of a user; the server puts it into its chat template.
-    Chat(String),
+    /// The messages of a chat, in the form of OpenAI's interface; the server puts them into its chat template.
+    Chat(Value),
+}
+
+impl Prompt {
+    fn json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Ids(ids) => json!(ids),
+            Self::Chat(messages) => messages.clone(),
+        }
+    }
 }
 
 /// A constraint in the words of servers.
@@ -169,7 +179,7 @@ impl Endpoint {
     /// [`EndpointError`], where the server fails, or cannot enforce the constraint.
     pub fn texts(&self, asked: &Asked<'_>) -> Result<Vec<Text>, EndpointError> {
         let texts = match (asked.prompt, self.server()) {
-            (Prompt::Chat(message), _) => self.chat(message, asked)?,
+            (Prompt::Chat(_), _) => self.chat(asked)?,
             (_, Server::Vllm | Server::OpenAi) => self.completions(asked)?,
             (_, Server::Sglang) => self.generate(asked)?,
             (_, Server::LlamaCpp) => self.completion(asked)?,
@@ -219,15 +229,14 @@ impl Endpoint {
         const PATH: &str = "/v1/completions";
         let mut body = self.fields(asked, PATH)?;
         match asked.prompt {
-            Prompt::Ids(ids) if self.server().gives_ids() => body.insert("prompt".to_owned(), json!(ids)),
-            Prompt::Text(text) | Prompt::Chat(text) => body.insert("prompt".to_owned(), json!(text)),
-            Prompt::Ids(_) => {
+            Prompt::Ids(_) if !self.server().gives_ids() => {
                 return Err(EndpointError::unsupported(
                     self.server(),
                     "takes no prompt of tokens",
                     "give the prompt as a text",
                 ));
             }
+            prompt => body.insert("prompt".to_owned(), prompt.json()),
         };
         if self.server() == Server::Vllm {
             body.insert("logprobs".to_owned(), json!(0));
@@ -240,10 +249,10 @@ impl Endpoint {
         })
     }
 
-    fn chat(&self, message: &str, asked: &Asked<'_>) -> Result<Vec<Text>, EndpointError> {
+    fn chat(&self, asked: &Asked<'_>) -> Result<Vec<Text>, EndpointError> {
         const PATH: &str = "/v1/chat/completions";
         let mut body = self.fields(asked, PATH)?;
-        body.insert("messages".to_owned(), json!([{"role": "user", "content": message}]));
+        body.insert("messages".to_owned(), asked.prompt.json());
         let Choices { choices } = self.client.post(PATH, &body)?;
         self.in_order(choices, PATH, asked, |_| None)
     }
@@ -300,7 +309,7 @@ impl Endpoint {
         let mut body = json!({"sampling_params": each, "return_logprob": true, "logprob_start_len": start});
         match asked.prompt {
             Prompt::Ids(ids) => body["input_ids"] = json!(vec![ids; count]),
-            Prompt::Text(text) | Prompt::Chat(text) => body["text"] = json!(vec![text; count]),
+            prompt => body["text"] = json!(vec![prompt.json(); count]),
         }
         let generated: OneOrMany<Generated> = self.client.post(PATH, &body)?;
         let text = |generated: Generated| {
@@ -331,10 +340,7 @@ impl Endpoint {
             "min_p": 0.0, "repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": seed >> 1,
             "n_probs": 1, "return_tokens": true, "cache_prompt": true, "n_cmpl": count.min(self.slots),
         });
-        body["prompt"] = match asked.prompt {
-            Prompt::Ids(ids) => json!(ids),
-            Prompt::Text(text) | Prompt::Chat(text) => json!(text),
-        };
+        body["prompt"] = asked.prompt.json();
         let completed: OneOrMany<Completed> = self.client.post(PATH, &body)?;
         let mut completed = completed.into_vec();
         completed.sort_by_key(|completed| completed.index);

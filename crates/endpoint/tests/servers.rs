@@ -343,7 +343,8 @@ fn chats_are_put_into_the_template_of_the_server() {
         let vocabulary = Arc::clone(tokenizer.vocabulary());
         let constraint = RegexConstraint::for_vocabulary("(?s).*", Arc::clone(&vocabulary)).unwrap();
         let reading = Reading::texts(vocabulary, move |text| tokenizer.encode_continuation(text).ok());
-        let mut task = task(connect(&server), constraint, reading, Prompt::Chat(PROMPT.to_owned()));
+        let messages = serde_json::json!([{"role": "user", "content": PROMPT}]);
+        let mut task = task(connect(&server), constraint, reading, Prompt::Chat(messages));
         task.max_tokens = 60;
         let draw = TextRejection::new(task).draw(&mut ChaCha8Rng::seed_from_u64(1)).unwrap();
         assert!(!draw.tokens.is_empty());

@@ -1,10 +1,14 @@
-//! How a command fails: one line, and an exit code that tells bad input from other failures.
+//! How a command fails: one line, the line of a text that it is about, and an exit code that tells bad input from
+//! other failures.
 
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 pub(crate) use crate::chain;
 use crate::{
-    command_line::help,
+    command_line::{excerpt::Place, help},
     engine::{Error, spec::Limit},
 };
 
@@ -13,6 +17,8 @@ use crate::{
 pub(crate) enum Failure {
     /// Bad usage or bad input: exit code 2.
     Input(String),
+    /// Bad input, with its place in the text of a file; no file: in the text of the constraint.
+    Placed(String, Option<PathBuf>, Place),
     /// Anything else: exit code 1.
     Other(String),
     /// A text is not accepted, as the output says: exit code 1 without a message.
@@ -37,6 +43,14 @@ impl Failure {
     /// An input file that could not be used.
     pub(crate) fn file(path: &Path, error: impl fmt::Display) -> Self {
         Self::Input(with_flag(format!("{}: {error}", path.display())))
+    }
+
+    /// The same with its place.
+    fn placed(self, file: Option<&PathBuf>, place: Option<Place>) -> Self {
+        match (self, place) {
+            (Self::Input(message), Some(place)) => Self::Placed(message, file.cloned(), place),
+            (failure, _) => failure,
+        }
     }
 
     /// A library's error about the user's input.
@@ -91,6 +105,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("subset", ""),
     ("time_limit", ""),
     ("tokenizer", ""),
+    ("tool_choice", ""),
+    ("tool_style", ""),
+    ("tools", ""),
     ("truncate", ""),
 ];
 
@@ -143,6 +160,8 @@ impl From<crate::Error> for Failure {
                 Error::File { path, source } if source.is::<crate::Mismatch>() => {
                     Self::file(path, in_flags(&source.to_string()))
                 }
+                Error::File { path, source } => Self::bad(&*error).placed(Some(path), Place::of(&**source)),
+                Error::Constraint(source) => Self::bad(&*error).placed(None, Place::of(&**source)),
                 other => Self::bad(other),
             },
             // The names in others are those of a user's text.
@@ -161,7 +180,9 @@ impl From<Error> for Failure {
 impl From<Failure> for Box<dyn std::error::Error + Send + Sync> {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Input(message) | Failure::Other(message) => message.into(),
+            Failure::Input(message) | Failure::Placed(message, ..) | Failure::Other(message) => {
+                message.into()
+            }
             Failure::Rejected => "rejected".into(),
             Failure::Interrupted(_) => "interrupted".into(),
             Failure::OutputClosed => "the output was closed".into(),

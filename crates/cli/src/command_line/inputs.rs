@@ -50,9 +50,9 @@ fn of_source(source: &ModelSource) -> Vec<PathBuf> {
     }
 }
 
-/// The files of a constraint, and the file that describes it.
-pub(crate) fn of_constraint(spec: &Spec, described: Option<&Path>) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = described.iter().map(|path| path.to_path_buf()).collect();
+/// The files of a constraint, and those that describe it.
+pub(crate) fn of_constraint<'a>(spec: &Spec, described: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = described.map(Path::to_path_buf).collect();
     let _ = spec.clone().map_files(|role, path| {
         match role {
             FileRole::Text => files.push(path.clone()),

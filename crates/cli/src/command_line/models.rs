@@ -1,7 +1,7 @@
 //! The model of a command: its weights with a bar while they are read.
 
 use crate::{
-    Model, Request,
+    Model,
     command_line::{
         args::{ModelArgs, Quantize},
         error::{Failure, Result},
@@ -38,16 +38,4 @@ pub(crate) fn load(args: &ModelArgs) -> Result<Model> {
         bar.finish_and_clear();
     }
     Ok(model?)
-}
-
-/// A request for outputs after a prompt, as it is or as the message of a chat.
-pub(crate) fn prompt(model: &Model, prompt: &str, is_chat: bool) -> Result<Request> {
-    #[cfg(feature = "http")]
-    if is_chat && model.is_remote() {
-        return Ok(model.chat(prompt)?);
-    }
-    Ok(match is_chat {
-        true => model.prompt_ids(model.encode_chat(prompt)?),
-        false => model.prompt(prompt),
-    })
 }

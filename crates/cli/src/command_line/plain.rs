@@ -10,7 +10,21 @@ use std::{
     borrow::Cow,
     fmt::{Display, Write as _},
     io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Whether notes are kept back. It is of the process, as its standard error is.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on notes, warnings and progress are kept back, or not.
+pub(crate) fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether they are.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Whether a character does something to a terminal instead of being shown: C0, DEL and C1, and the marks,
 /// embeddings, overrides and isolates of the bidirectional algorithm.
@@ -39,10 +53,18 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-/// Writes a line to standard error.
+/// Writes a note, a warning or a finding as a line to standard error.
 pub(crate) fn say(message: impl Display) {
-    // Who has closed standard error does not want to hear of it.
-    let _ = writeln!(io::stderr(), "{}", line(&message.to_string()));
+    if !is_quiet() {
+        // Who has closed standard error does not want to hear of it.
+        let _ = writeln!(io::stderr(), "{}", line(&message.to_string()));
+    }
+}
+
+/// Writes the line of an error to standard error.
+pub(crate) fn fail(message: &str, is_coloured: bool) {
+    let [mark, end] = if is_coloured { ["\x1b[1;31m", "\x1b[0m"] } else { [""; 2] };
+    let _ = writeln!(io::stderr(), "{mark}error:{end} {}", line(message));
 }
 
 /// JSON with control and format characters written as `\uXXXX`. They stand in strings alone, where the escape means

@@ -12,7 +12,10 @@ use std::{
 use crate::{Event, Observer};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::command_line::{error::in_flags, plain::say};
+use crate::command_line::{
+    error::in_flags,
+    plain::{is_quiet, say},
+};
 
 /// Text files of at least this many bytes have a bar while they are read.
 const LONG: u64 = 1 << 20;
@@ -44,12 +47,19 @@ pub(crate) struct Drawing {
     bar: OnceLock<ProgressBar>,
     /// The positions that the model has evaluated: where outputs are rare, only they tell that something goes on.
     positions: AtomicU64,
+    /// The outputs of the prompts before this one.
+    before: AtomicU64,
 }
 
 impl Drawing {
-    /// Shows the progress of so many outputs; a single one may take minutes, and has a clock.
-    pub(crate) fn begin(&self, outputs: usize) -> &ProgressBar {
-        self.bar.get_or_init(|| of_outputs(outputs))
+    /// Shows the progress of so many outputs, where that is known; a single one may take minutes, and has a clock.
+    pub(crate) fn begin(&self, outputs: Option<usize>) -> &ProgressBar {
+        self.bar.get_or_init(|| outputs.map_or_else(ProgressBar::hidden, of_outputs))
+    }
+
+    /// The next outputs are those of another prompt, after so many.
+    pub(crate) fn go_on(&self, outputs: usize) {
+        self.before.store(outputs as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn hear(&self, event: Event<'_>) {
@@ -63,22 +73,27 @@ impl Drawing {
                 let positions = self.positions.fetch_add(positions, Ordering::Relaxed) + positions;
                 bar.set_message(format!("{positions} positions"));
             }
-            Event::Drawn { outputs, .. } => bar.set_position(outputs),
+            Event::Drawn { outputs, .. } => bar.set_position(self.before.load(Ordering::Relaxed) + outputs),
             _ => {}
         }
     }
 }
 
+/// Whether somebody sees the progress.
+fn is_shown() -> bool {
+    std::io::stderr().is_terminal() && !is_quiet()
+}
+
 /// The bar of the reading of so many bytes.
 pub(crate) fn of_bytes(of: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() || of <= LONG {
+    if !is_shown() || of <= LONG {
         return ProgressBar::hidden();
     }
     ProgressBar::new(of).with_style(style("{bar:40} {bytes}/{total_bytes} {eta}"))
 }
 
 fn of_outputs(outputs: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !is_shown() {
         return ProgressBar::hidden();
     }
     let (bar, template) = match outputs {
@@ -92,7 +107,7 @@ fn of_outputs(outputs: usize) -> ProgressBar {
 
 /// The bar of one sampler of an audit.
 pub(crate) fn of_sampler(name: &'static str, outputs: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !is_shown() {
         return ProgressBar::hidden();
     }
     ProgressBar::new(outputs as u64)

@@ -12,7 +12,10 @@ use serde_json::Value as Json;
 use unskew_engine::read;
 use unskew_vocab::{Gguf, GgufValue};
 
-use super::error::{Error, Result};
+use super::{
+    Chat,
+    error::{Error, Result},
+};
 
 /// The instructions that a template may take: a message of a megabyte needs some thousand.
 const FUEL: u64 = 1_000_000;
@@ -90,8 +93,8 @@ impl ChatTemplate {
         }
     }
 
-    /// The text in front of the answer to one message.
-    pub(super) fn render(&self, message: &str) -> Result<String> {
+    /// The text in front of the answer to a chat.
+    pub(super) fn render(&self, chat: &Chat) -> Result<String> {
         let failed = |error: TemplateError| {
             let reason = error.to_string().replace('\n', " ");
             Error::file(&self.path, format!("the chat template fails: {reason}"))
@@ -105,9 +108,14 @@ impl ChatTemplate {
             Err(TemplateError::new(ErrorKind::InvalidOperation, message))
         });
         let template = environment.template_from_str(&self.text).map_err(failed)?;
-        let messages = vec![context! { role => "user", content => message }];
+        // In the order of their fields, which a template may show.
+        let value = |text: &str| {
+            let value = serde_json::from_str::<Value>(text);
+            value.map_err(|error| Error::combination(format!("`messages` or `tools`: {error}")))
+        };
+        let (messages, tools) = (value(chat.messages())?, chat.tools().map(value).transpose()?);
         let tokens = Value::from_pairs(self.tokens.iter().map(|(name, text)| (*name, text.as_str())));
-        let context = context! { messages, add_generation_prompt => true, tools => (), ..tokens };
+        let context = context! { messages, add_generation_prompt => true, tools, ..tokens };
         template.render(context).map_err(failed)
     }
 }
@@ -118,7 +126,7 @@ mod tests {
 
     fn rendered(template: &str) -> Result<String> {
         let tokens = vec![("bos_token", "<s>".to_owned()), ("eos_token", "</s>".to_owned())];
-        ChatTemplate { path: "t".into(), text: template.to_owned(), tokens }.render(" Hi ")
+        ChatTemplate { path: "t".into(), text: template.to_owned(), tokens }.render(&" Hi ".into())
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub(crate) struct Plan {
     pub(crate) captures: Option<Arc<Captures>>,
     pub(crate) engine: Engine,
     pub(crate) seed: Option<u64>,
+    /// Which of the streams of random numbers of the seed.
+    pub(crate) stream: u64,
     pub(crate) cancel: Cancel,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) observer: Observer,
@@ -119,10 +121,12 @@ impl Draws {
             Method::Asap(Asap { iterations, .. }) => iterations,
             _ => 0,
         };
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(plan.stream);
         Self {
             plan,
             seed,
-            rng: ChaCha8Rng::seed_from_u64(seed),
+            rng,
             warm_up,
             gives_best: false,
             wanted: usize::MAX,

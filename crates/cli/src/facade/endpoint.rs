@@ -21,12 +21,11 @@ use unskew_samplers::SampleError;
 use unskew_vocab::Tokenizer;
 
 use super::{
-    AnyModel, AnyModelError, Ended, Method, Request, Start,
+    AnyModel, AnyModelError, Ended, Method, Prompt as Given, Request, Start,
     engine::{AnySampleError, AnySampler, Drawn, Engine},
     error::{Error, Result},
     method::{Rejecting, TRIES},
     model::bytes,
-    request::Prompt as Given,
 };
 
 /// A text whose tokens are compared with the server's: words, digits, spaces, letters beyond ASCII.
@@ -150,7 +149,10 @@ impl Remote {
             Given::Ids(_) => {
                 return Err(Error::combination("a prompt of tokens needs the server's `tokenizer`"));
             }
-            Given::Chat(message) => Prompt::Chat(message.clone()),
+            Given::Chat(chat) => {
+                let messages = serde_json::from_str(chat.messages());
+                Prompt::Chat(messages.map_err(|error| Error::combination(format!("`messages`: {error}")))?)
+            }
         };
         let task = TextTask {
             endpoint: Arc::clone(&self.endpoint),

@@ -21,6 +21,7 @@ mod event;
 mod loss;
 pub mod method;
 mod model;
+mod prompt;
 mod request;
 
 #[cfg(feature = "command-line")]
@@ -35,6 +36,7 @@ pub use self::{
     loss::Loss,
     method::{METHODS, Method, MethodError, MethodInfo},
     model::{Model, ModelSource, folder_tokenizer},
+    prompt::{Chat, Prompt},
     request::{Ended, Request, Start},
 };
 pub use unskew_engine::{

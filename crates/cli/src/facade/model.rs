@@ -1,5 +1,7 @@
 //! A language model with its tokens: by name, from a checkpoint, from a table, or one's own.
 
+#[cfg(feature = "runner")]
+use std::sync::OnceLock;
 use std::{
     convert::Infallible,
     path::{Path, PathBuf},
@@ -16,8 +18,10 @@ use unskew_engine::{
 use unskew_runner::{Llama, LoadOptions, ModelConfig, Quantization};
 use unskew_vocab::{Gguf, Tokenizer};
 
+#[cfg(feature = "runner")]
+use super::chat::ChatTemplate;
 use super::{
-    AnyModel,
+    AnyModel, Chat,
     error::{Error, Result},
 };
 
@@ -47,6 +51,9 @@ pub struct Model {
     /// Where its chat template is: the folder of a checkpoint, or a GGUF file.
     #[cfg(feature = "runner")]
     files: Option<PathBuf>,
+    /// The template, once it is read: a run of many prompts reads it once.
+    #[cfg(feature = "runner")]
+    template: Arc<OnceLock<ChatTemplate>>,
     #[cfg(feature = "http")]
     remote: Option<Arc<super::endpoint::Remote>>,
 }
@@ -261,6 +268,8 @@ impl Model {
             kind,
             #[cfg(feature = "runner")]
             files: None,
+            #[cfg(feature = "runner")]
+            template: Arc::default(),
             #[cfg(feature = "http")]
             remote: None,
         }
@@ -373,18 +382,24 @@ impl Model {
         Ok(ids)
     }
 
-    /// The tokens of a message in the form of the model's chat template, up to where its answer begins.
+    /// The tokens of a chat in the form of the model's chat template, up to where its answer begins.
     ///
     /// # Errors
     ///
     /// [`Error`], where the model is no checkpoint with a template, the template fails, or the tokens cannot spell
     /// its text.
     #[cfg(feature = "runner")]
-    pub fn encode_chat(&self, message: &str) -> Result<Vec<TokenId>> {
-        let template = match &self.files {
-            Some(folder) if folder.is_dir() => super::chat::ChatTemplate::of_folder(folder)?,
-            Some(file) => super::chat::ChatTemplate::of_gguf(file)?,
-            None => None,
+    pub fn encode_chat(&self, chat: impl Into<Chat>) -> Result<Vec<TokenId>> {
+        let template = match (self.template.get(), &self.files) {
+            (Some(template), _) => Some(template),
+            (None, None) => None,
+            (None, Some(files)) => {
+                let read = match files.is_dir() {
+                    true => ChatTemplate::of_folder(files)?,
+                    false => ChatTemplate::of_gguf(files)?,
+                };
+                read.map(|template| self.template.get_or_init(|| template))
+            }
         };
         let Some(template) = template else {
             return Err(Error::combination(
@@ -392,9 +407,14 @@ impl Model {
                  `tokenizer.chat_template` of a GGUF file); leave `chat` out",
             ));
         };
-        let ids = self.tokens.encode_whole(&template.render(message)?)?;
+        let ids = self.tokens.encode_whole(&template.render(&chat.into())?)?;
         self.check_prompt(&ids)?;
         Ok(ids)
+    }
+
+    #[cfg(not(feature = "runner"))]
+    pub(crate) fn encode_chat(&self, _: Chat) -> Result<Vec<TokenId>> {
+        Err(Error::NotBuilt { what: "the chat template of a model", feature: "runner" })
     }
 
     pub(crate) fn check_prompt(&self, prompt: &[TokenId]) -> Result<()> {

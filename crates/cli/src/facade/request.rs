@@ -13,7 +13,7 @@ use unskew_engine::{Compiled, Spec};
 use unskew_samplers::Task;
 
 use super::{
-    AnyModel, Draws, Event, Method, Model, Observer,
+    AnyModel, Draws, Event, Method, Model, Observer, Prompt,
     compile::{asks_for_gpu, compile, note_space, on_gpu},
     drafts::{self, Draft},
     draws::Plan,
@@ -54,6 +54,7 @@ const BATCH: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(super) model: Model,
+    /// A chat is that of a server, which puts it into its template.
     pub(super) prompt: Prompt,
     heal: bool,
     pub(super) spec: Spec,
@@ -63,6 +64,7 @@ pub struct Request {
     pub(super) truncate: Option<Truncate>,
     max_tokens: Option<usize>,
     seed: Option<u64>,
+    pub(super) stream: u64,
     pub(super) batch: usize,
     pub(super) outputs: Option<usize>,
     draft: Option<Draft>,
@@ -73,16 +75,6 @@ pub struct Request {
 
 /// The constraint of a request, and who ends its outputs.
 pub type Ended = WithEnd<Compiled>;
-
-/// The prompt, as a text or as tokens.
-#[derive(Clone, Debug)]
-pub(super) enum Prompt {
-    Text(String),
-    Ids(Vec<TokenId>),
-    /// The message of a chat, which a server puts into its template.
-    #[cfg(feature = "http")]
-    Chat(String),
-}
 
 /// The tokens in front of an output, and the text that the output begins with and that was taken off the prompt.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,22 +90,6 @@ impl Model {
     /// A request for outputs after `prompt`.
     pub fn prompt(&self, prompt: impl Into<String>) -> Request {
         Request::new(self.clone(), Prompt::Text(prompt.into()))
-    }
-
-    /// The same for the message of a user, which the server of the model puts into its chat template. Outputs are
-    /// then drawn whole, by rejection.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Engine`] where no server runs the model; [`encode_chat`](Model::encode_chat) is for those.
-    #[cfg(feature = "http")]
-    pub fn chat(&self, message: impl Into<String>) -> Result<Request> {
-        match self.remote() {
-            Some(_) => Ok(Request::new(self.clone(), Prompt::Chat(message.into()))),
-            None => Err(Error::combination(
-                "no server runs this model; its own template makes the prompt of a `chat`",
-            )),
-        }
     }
 
     /// The same for a prompt that is tokens already. Nothing is put in front of them.
@@ -134,6 +110,7 @@ impl Request {
             truncate: None,
             max_tokens: None,
             seed: None,
+            stream: 0,
             batch: BATCH,
             outputs: None,
             draft: None,
@@ -287,7 +264,6 @@ impl Request {
         let mut prompt = match &self.prompt {
             Prompt::Text(text) => tokens.encode_prompt(text)?,
             Prompt::Ids(ids) => ids.clone(),
-            #[cfg(feature = "http")]
             Prompt::Chat(_) => return Ok(Start { prompt: Vec::new(), healed: String::new() }),
         };
         let len = tokens.vocabulary().len();
@@ -434,6 +410,7 @@ impl Request {
             captures,
             engine,
             seed: self.seed,
+            stream: self.stream,
             cancel: self.cancel,
             time_limit: self.time_limit,
             observer: self.observer,

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Files, unskew};
+use crate::support::{Files, unskew, unskew_reading};
 
 /// The tokens are the embedded model's. The next token is always the same: `the`, and then the end.
 const THE: u32 = 2;
@@ -109,6 +109,12 @@ fn texts_of_any_server() {
     let run =
         unskew(&["generate", "--model", &address, "--chat", "--prompt", "A colour?", "--regex", "[a-z]+"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
+    let lines =
+        r#"{"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "A colour?"}]}"#;
+    let messages =
+        ["generate", "--model", &address, "--prompts", "-", "--regex", "[a-z]+", "--format", "json"];
+    let run = unskew_reading(&std::env::temp_dir(), &messages, lines);
+    assert_eq!(run.json()[0]["prompt"], 0, "{}", run.stderr);
     // A text is checked without the server's tokens.
     let run =
         unskew(&["check", "--model", &address, "--regex", "[a-zé]+", "--text", "bleué", "--format", "json"]);

@@ -115,6 +115,10 @@ fn the_chat_template_of_a_file_is_used() {
     assert!(chat.is_number(), "{chat}");
     assert_eq!(chat, of(&["--prompt", "<tag>a é</s>in"]));
     assert_ne!(chat, of(&["--prompt", "a é"]));
+    // The messages of a file go through it too.
+    let lines = r#"{"messages": [{"role": "system", "content": "b"}, {"role": "user", "content": "a é"}]}"#;
+    std::fs::write(files.path("p.jsonl"), lines).unwrap();
+    assert_eq!(of(&["--prompts", "p.jsonl"]), of(&["--prompt", "<tag>b<tag>a é</s>in"]));
     let none = tiny.run(&["generate", "--model", "tiny.gguf", "--chat", "--prompt", "a"]);
     assert!(none.refusal().contains("`tokenizer.chat_template` of a GGUF file"), "{}", none.refusal());
 }

@@ -168,7 +168,7 @@ fn an_end_token_of_a_grammar_is_the_end_of_the_output() {
     assert_eq!(audited["exact"], serde_json::json!({"0": 1.0}));
     for args in [&["mask"][..], &["generate"], &["check", "--ids", "0"], &["audit", "--samples", "5"]] {
         let run = run(args[0], "inside.lark", &args[1..]);
-        let message = run.stderr.lines().last().unwrap_or_default();
+        let message = &run.stderr;
         assert!(
             run.code == 2 && message.contains("`\"1\"` may follow `<end>`, which ends the sequence"),
             "{message}"

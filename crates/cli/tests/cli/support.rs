@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -19,6 +19,26 @@ pub(crate) struct Run {
 pub(crate) fn unskew_in(folder: &std::path::Path, args: &[&str]) -> Run {
     let Output { status, stdout, stderr } =
         Command::new(env!("CARGO_BIN_EXE_unskew")).args(args).current_dir(folder).output().unwrap();
+    Run {
+        code: status.code().unwrap(),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+/// Runs `unskew` with `args` in `folder`, and this text on its standard input.
+pub(crate) fn unskew_reading(folder: &std::path::Path, args: &[&str], input: &str) -> Run {
+    use std::io::Write as _;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unskew"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     Run {
         code: status.code().unwrap(),
         stdout: String::from_utf8(stdout).unwrap(),
@@ -48,10 +68,17 @@ impl Run {
     }
 
     /// The message of a run that must have failed with bad input: exactly one line, and nothing on standard output.
+    /// Below it may stand the line of a text that it is about.
     pub(crate) fn refusal(&self) -> &str {
         assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{}", self.stderr);
-        assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
-        self.stderr.trim_end()
+        let (message, excerpt) = self.stderr.split_once('\n').unwrap();
+        let is_drawn = |line: &str| line.trim_start().starts_with("-->") || line.contains(" |");
+        assert!(
+            [0, 4].contains(&excerpt.lines().count()) && excerpt.lines().all(is_drawn),
+            "{}",
+            self.stderr
+        );
+        message
     }
 }
 

@@ -18,6 +18,7 @@ mod requests;
 mod resolved;
 mod source;
 mod table;
+mod tools;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -36,6 +37,7 @@ pub use self::requests::JsonRequest;
 pub(crate) use self::resolved::Resolved;
 pub use self::source::{RegexSpec, Source};
 pub use self::table::{MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, OPTIONS, OptionInfo, OptionValue};
+pub use self::tools::{CallStyle, Tools};
 
 /// A constraint on outputs, as data.
 ///

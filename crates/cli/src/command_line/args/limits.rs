@@ -23,6 +23,7 @@ pub(crate) const TABLE: &[Most] = &[
     ("--batch", 1_024, "each output holds a sequence of the model, and all are compared at each step"),
     ("--top-k", 1 << 24, TOKENS),
     ("--max-bytes", 1 << 30, "the text is in memory at once"),
+    ("--skip-prompts", 1 << 40, "a file of more prompts is not read to its end"),
     ("--memory", 1_000_000, "this is in megabytes"),
 ];
 
@@ -98,6 +99,10 @@ mod tests {
         "--subset",
         "--start",
         "--choice",
+        "--prompts",
+        "--tools",
+        "--tool-choice",
+        "--mcp",
         "--regex",
         "--regex-file",
         "--grammar",
@@ -121,6 +126,8 @@ mod tests {
         "--load-trie",
         // One of several words.
         "--format",
+        "--color",
+        "--tool-style",
         "--quantize",
         "--sampler",
         "--samplers",

@@ -4,23 +4,35 @@
 //! that `--help` shows the options that every run needs.
 
 mod convert;
+mod format;
 mod limits;
 pub(crate) mod methods;
+mod prompts;
+mod tools;
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use crate::ModelSource;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use crate::command_line::error::Failure;
 pub(crate) use convert::{ConvertArgs, Notation};
+pub(crate) use format::Format;
 use limits::number;
 use methods::parameter;
+pub(crate) use prompts::PromptArgs;
+pub(crate) use tools::{ToolArgs, tools};
 
 /// Constrained decoding that keeps the language model's own distribution.
 #[derive(Debug, Parser)]
 #[command(name = "unskew", version, about, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Write errors alone to standard error: no notes, no warnings and no progress
+    #[arg(short, long, global = true, help_heading = "Messages")]
+    pub(crate) quiet: bool,
+    /// When help and errors are coloured (auto: on a terminal, where NO_COLOR is not set)
+    #[arg(long, global = true, help_heading = "Messages", value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -72,6 +84,21 @@ pub(crate) struct NamedModel {
     named: Option<ModelSource>,
 }
 
+impl Command {
+    /// The constraint that it is about.
+    pub(crate) fn constraint(&self) -> Option<&ConstraintArgs> {
+        match self {
+            Self::Generate(args) => Some(&args.constraint),
+            Self::Audit(args) => Some(&args.constraint),
+            Self::Mask(args) => Some(&args.constraint),
+            Self::Check(args) => Some(&args.constraint),
+            Self::Explain(args) => Some(&args.constraint),
+            Self::Convert(args) => Some(&args.constraint),
+            Self::Logits(_) | Self::Retokenize(_) | Self::Model(_) | Self::Set(_) => None,
+        }
+    }
+}
+
 impl NamedModel {
     pub(crate) fn source(&self) -> &ModelSource {
         self.own.as_ref().or(self.named.as_ref()).expect("one of the two is required")
@@ -83,7 +110,7 @@ pub(crate) struct ModelInfoArgs {
     #[command(flatten)]
     pub(crate) model: NamedModel,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
 
@@ -101,7 +128,7 @@ pub(crate) struct ModelBenchArgs {
     #[arg(long, value_name = "N", default_value = "128", value_parser = number::<NonZeroUsize>("--prompt-tokens"))]
     pub(crate) prompt_tokens: NonZeroUsize,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
 
@@ -140,7 +167,7 @@ pub(crate) struct SetBuildArgs {
     #[arg(long, value_name = "MB", default_value = "2000", value_parser = number::<NonZeroUsize>("--memory"))]
     pub(crate) memory: NonZeroUsize,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -151,7 +178,7 @@ pub(crate) struct SetInfoArgs {
     /// A built set
     pub(crate) file: PathBuf,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
 
@@ -164,7 +191,7 @@ pub(crate) struct SetEditArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) lines: PathBuf,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -179,7 +206,7 @@ pub(crate) struct SetCompactArgs {
     #[arg(short, long, value_name = "FILE", alias = "output")]
     pub(crate) out: Option<PathBuf>,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
 
@@ -199,7 +226,7 @@ pub(crate) struct SetSubsetArgs {
     #[arg(long)]
     pub(crate) forget: bool,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -235,19 +262,22 @@ pub(crate) struct ConstraintArgs {
     /// The same, read from a file (a line break at its end is not part of it)
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) regex_file: Option<PathBuf>,
-    /// The whole output is a word of this grammar: a file that ends in `.lark`, `.gbnf`, `.ebnf` or `.bnf`,
-    /// `.xgrammar` (the EBNF of XGrammar) or `.abnf`
-    #[arg(long, value_name = "FILE", group = "constraint")]
-    pub(crate) grammar: Option<PathBuf>,
+    /// The whole output is a word of this grammar: a file (also as `@FILE`) that ends in `.lark`, `.gbnf`, `.ebnf` or
+    /// `.bnf`, `.xgrammar` (the EBNF of XGrammar) or `.abnf`; or the text itself, in GBNF where it has `::=`, else in
+    /// Lark
+    #[arg(long, value_name = "FILE|TEXT", group = "constraint")]
+    pub(crate) grammar: Option<OsString>,
     /// Grammars: the start rule (default: `start` in Lark, the first rule in ABNF, `root` elsewhere)
     #[arg(long, value_name = "RULE")]
     pub(crate) start: Option<String>,
-    /// The output is JSON that satisfies the JSON Schema in this file
-    #[arg(long, value_name = "FILE", group = "constraint")]
-    pub(crate) json_schema: Option<PathBuf>,
+    /// The output is JSON that satisfies this JSON Schema: a file (also as `@FILE`), or the schema itself, `{...}`
+    #[arg(long, value_name = "FILE|{...}", group = "constraint")]
+    pub(crate) json_schema: Option<OsString>,
     /// The output is free text with tools in it, as the structural tag in this file says
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) structural_tag: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tools: ToolArgs,
     /// The output is an item of this set: one built by `unskew set build`, or a text file with one item a line
     #[arg(long, value_name = "FILE", group = "constraint")]
     pub(crate) set: Option<PathBuf>,
@@ -332,23 +362,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     time.filter(|time| !time.is_zero()).ok_or_else(|| "give seconds above 0, such as 60 or 0.5".to_owned())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// One JSON value a line
-    #[value(alias = "json")]
-    Jsonl,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// The text in front of the output
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) prompt: String,
-    /// The prompt is a message of a user: it is put into the checkpoint's chat template, and the output is the answer
-    #[arg(long, conflicts_with = "heal")]
-    pub(crate) chat: bool,
+    #[command(flatten)]
+    pub(crate) prompts: PromptArgs,
     /// Take the last tokens off the prompt where a longer one begins with them; the output then begins with their text,
     /// which is not shown again
     #[arg(long)]
@@ -371,7 +388,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) load_trie: Option<PathBuf>,
     /// How outputs are written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -438,7 +455,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "N", value_parser = number::<usize>("--max-prefixes"))]
     pub(crate) max_prefixes: Option<usize>,
     /// How results are written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -480,7 +497,7 @@ pub(crate) struct MaskArgs {
     #[arg(long)]
     pub(crate) list: bool,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -511,7 +528,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) timing: bool,
     /// How answers are written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -528,7 +545,7 @@ pub(crate) struct LogitsArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// How logits are written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -543,7 +560,7 @@ pub(crate) struct RetokenizeArgs {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prompt: String,
     /// How the answer is written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -552,8 +569,11 @@ pub(crate) struct RetokenizeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// How answers are written
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
+    /// The tools of an MCP server (the result of `tools/list`): whether and how the arguments of each are enforced
+    #[arg(long, value_name = "FILE", group = "constraint")]
+    pub(crate) mcp: Option<PathBuf>,
     /// Also say which characters the tokens of this tokenizer.json or `.gguf` file do not write
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<PathBuf>,

@@ -21,7 +21,7 @@ use crate::command_line::{
     error::{Failure, Result},
     inputs, interrupt, models,
     plain::say,
-    progress,
+    progress, prompts,
 };
 
 /// The most prefixes of outputs that are looked at for the exact distribution, where the user says nothing.
@@ -58,7 +58,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
     // The page is written at the end of minutes of work: see now whether it can be.
     if let Some(path) = &args.out {
         let draft = inputs::of_draft(args.options.draft_model.as_deref());
-        let constraint = inputs::of_constraint(&spec, args.constraint.spec.as_deref());
+        let constraint = inputs::of_constraint(&spec, args.constraint.described());
         inputs::check_output(path, &[inputs::of_model(&args.model), constraint, draft].concat())?;
     }
     let model = model?;
@@ -75,7 +75,8 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
         ));
     }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    let request = models::prompt(&model, &args.prompt, args.chat)?.seed(seed).observe(progress::hearer());
+    let prompt = prompts::one(&args.prompt, args.chat, &args.constraint.tools)?;
+    let request = model.prompt("").after(prompt)?.seed(seed).observe(progress::hearer());
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get));
     let draft = args.options.draft()?;
     let request = args.options.apply(request)?.draft(draft.clone());

@@ -1,16 +1,10 @@
 //! `unskew check`: does a text, or a sequence of tokens, satisfy the constraint?
 
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    path::Path,
-    sync::Arc,
-    time::Instant,
-};
+use std::{io::Write, sync::Arc, time::Instant};
 
 use crate::{
     CaptureError, Captures, TokenSpace,
     core::{AnyState, Constraint, TokenId, TokenMask},
-    read::{self, MAX_LINES_BYTES},
 };
 use serde::{Deserialize, Serialize};
 use unskew_engine::{Compiled, LastScratch, Rejection};
@@ -18,13 +12,11 @@ use unskew_engine::{Compiled, LastScratch, Rejection};
 use super::{Named, answer};
 use crate::command_line::{
     args::{CheckArgs, CheckedArgs, Format},
-    error::{Failure, Result, one_line},
+    error::{Failure, Result},
+    lines::JsonLines,
     plain::say,
     progress,
 };
-
-/// The longest line that is read, in bytes.
-const MAX_LINE_BYTES: u64 = 64 << 20;
 
 #[derive(Serialize)]
 struct Answer {
@@ -88,12 +80,8 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
             let ids: Vec<_> = ids.0.iter().copied().map(TokenId).collect();
             write(args.format, &checker.check(&ids)?, out)?;
         }
-        CheckedArgs { jsonl: Some(path), .. } if path == Path::new("-") => {
-            checker.check_lines(path, &mut std::io::stdin().lock(), args.format, out)?;
-        }
         CheckedArgs { jsonl: Some(path), .. } => {
-            let file = read::open(path, MAX_LINES_BYTES)?;
-            checker.check_lines(path, &mut BufReader::new(file), args.format, out)?;
+            checker.check_lines(JsonLines::open(path)?, args.format, out)?;
         }
         CheckedArgs { text: None, ids: None, jsonl: None } => {
             return Err(Failure::input("give --text, --ids or --jsonl"));
@@ -104,43 +92,17 @@ pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 impl Checker<'_> {
-    fn check_lines(
-        &mut self,
-        path: &Path,
-        input: &mut dyn BufRead,
-        format: Format,
-        out: &mut dyn Write,
-    ) -> Result<()> {
-        let mut line = Vec::new();
-        for number in 1.. {
-            let at = |error: &dyn std::fmt::Display| {
-                Failure::Input(format!("{}: line {number}: {}", path.display(), one_line(&error.to_string())))
-            };
-            line.clear();
-            input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line).map_err(|error| at(&error))?;
-            if line.is_empty() {
-                break;
-            }
-            if line.len() as u64 > MAX_LINE_BYTES {
-                return Err(at(&format!("longer than {MAX_LINE_BYTES} bytes")));
-            }
-            if number == 1 {
-                line.drain(..read::mark(&line).map_err(|error| at(&error))?);
-            }
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let question: Question =
-                serde_json::from_slice(line.trim_ascii_end()).map_err(|error| at(&json_error(&error)))?;
+    fn check_lines(&mut self, mut lines: JsonLines, format: Format, out: &mut dyn Write) -> Result<()> {
+        while let Some(question) = lines.next()? {
             let answer = match question {
                 Question { text: Some(text), ids: None } => {
-                    let ids = self.tokens.encode_output(&text).map_err(|error| at(&error))?;
+                    let ids = self.tokens.encode_output(&text).map_err(|error| lines.at(&error))?;
                     self.check_text(&text, &ids)?
                 }
                 Question { text: None, ids: Some(ids) } => {
                     self.check(&ids.into_iter().map(TokenId).collect::<Vec<_>>())?
                 }
-                _ => return Err(at(&r#"give either "text" or "ids""#)),
+                _ => return Err(lines.at(&r#"give either "text" or "ids""#)),
             };
             write(format, &answer, out)?;
         }
@@ -211,13 +173,6 @@ impl Checker<'_> {
         // Nanoseconds are all that the clock has.
         (begin.elapsed().as_secs_f64() * 1e9).round() / 1e3
     }
-}
-
-/// A JSON error without its line number, which is always 1 here.
-fn json_error(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let cut = text.rfind(" at line ").unwrap_or(text.len());
-    format!("{}, column {}", &text[..cut], error.column())
 }
 
 fn write(format: Format, value: &Answer, out: &mut dyn Write) -> Result<()> {

@@ -1,18 +1,81 @@
 //! `unskew explain`: the fate of every construct of a grammar, JSON Schema or regex.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
+use serde::Serialize;
 use unskew_engine::Compiler;
 
 use crate::{Explained, ModelSource};
 
 use super::write_json;
 use crate::command_line::{
-    args::{ExplainArgs, Format},
+    args::{ExplainArgs, Format, tools},
     error::{Failure, Result, one_line},
 };
 
+/// Whether and how the arguments of one tool are enforced.
+#[derive(Serialize)]
+struct Tool<'a> {
+    tool: &'a str,
+    /// The worst of its constructs.
+    fate: &'static str,
+    /// All constructs of its schema.
+    constructs: Vec<Explained>,
+}
+
+/// The fates from the worst to the best.
+const FATES: [&str; 3] = ["rejected", "narrowed", "enforced"];
+
+/// A line for each tool of a list.
+fn of_tools(args: &ExplainArgs, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let mut rejected = Vec::new();
+    let list = tools(path)?;
+    for name in list.names() {
+        let spec = args.constraint.spec_of_arguments(list.arguments(name)?)?;
+        let constructs = spec.explain()?;
+        let fate = FATES.into_iter().find(|fate| constructs.iter().any(|one| one.fate == *fate));
+        let fate = fate.unwrap_or("enforced");
+        if fate == "rejected" {
+            rejected.push(name.to_owned());
+        }
+        match args.format {
+            Format::Jsonl => write_json(&Tool { tool: name, fate, constructs }, out)?,
+            Format::Text => {
+                let place = |one: &Explained| {
+                    let Explained { pointer, construct, why, .. } = one;
+                    format!("{} {construct}: {}", pointer.as_deref().unwrap_or("-"), one_line(why))
+                };
+                let why: Vec<String> = constructs
+                    .iter()
+                    .filter(|one| one.fate == fate && fate != "enforced")
+                    .map(place)
+                    .collect();
+                let why = match (fate, why.is_empty()) {
+                    ("enforced", _) => format!("{} constructs", constructs.len()),
+                    _ => why.join("; "),
+                };
+                writeln!(out, "{fate:<10} {name}: {why}")?;
+            }
+        }
+    }
+    out.flush()?;
+    match rejected.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Failure::Input(format!("tools whose arguments are not enforced: {}", rejected.join(", "))))
+        }
+    }
+}
+
 pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<()> {
+    if let Some(path) = &args.mcp {
+        if args.tokenizer.is_some() {
+            return Err(Failure::input(
+                "--tokenizer is for one constraint, and --mcp has many; leave one of the two out",
+            ));
+        }
+        return of_tools(args, path, out);
+    }
     let spec = args.constraint.spec()?;
     let mut answers = spec.explain()?;
     if let Some(path) = &args.tokenizer {

@@ -6,6 +6,7 @@ use crate::{
     Drafted, Draws, Language, Method, Output, Request, Spec,
     core::{Cancel, Finish},
 };
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{Named, answer};
@@ -15,6 +16,7 @@ use crate::command_line::{
     inputs, interrupt, models,
     plain::say,
     progress::{self, Drawing},
+    prompts::Prompts,
     resume::{Parts, Saved, Target},
     sampling::failed,
 };
@@ -25,6 +27,9 @@ const DEAR: usize = 4;
 /// One output as a line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
+    /// Only of --prompts: the number of the prompt, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<u64>,
     text: &'a str,
     ids: Vec<u32>,
     logprob: f64,
@@ -55,18 +60,24 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let (chosen, _) = method.resolve(spec.is_unconstrained());
     let keeps = args.save_trie.is_some() || args.load_trie.is_some();
     if keeps {
-        check_keeps(&chosen, &mut spec)?;
+        check_keeps(args, &chosen, &mut spec)?;
     }
+    let mut prompts = Prompts::open(&args.prompts, args.heal, &args.constraint.tools)?;
+    let all = prompts.left().map(|left| left.saturating_sub(args.prompts.skip_prompts) * outputs);
+    let Some((number, prompt)) = prompts.next()? else {
+        say("note: there is no prompt, and so no output");
+        return Ok(());
+    };
     let model = models::load(&args.model)?;
     let drawing = Arc::new(Drawing::default());
     let (hears, hearer) = (Arc::clone(&drawing), progress::hearer());
-    let request =
-        models::prompt(&model, &args.prompt, args.chat)?.heal(args.heal).outputs(outputs).seed(args.seed);
+    let request = model.prompt("").heal(args.heal).outputs(outputs).seed(args.seed);
     let request = request.max_tokens(args.max_tokens.map(NonZeroUsize::get)).observe(move |event| {
         hears.hear(event);
         hearer(event);
     });
     let request = args.options.apply(request)?.draft(args.options.draft()?);
+    let request = request.after(prompt)?.stream(number);
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
     request.check(&chosen)?;
@@ -79,14 +90,14 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         _ => None,
     };
     let cancel = interrupt::watch()?;
-    let asking = request.clone();
-    let mut draws = request.cancel(cancel.clone()).sample_with(method)?.take(outputs);
+    let mut request = request.cancel(cancel.clone());
+    let mut draws = request.clone().sample_with(method)?.take(outputs);
     if let Some((path, saved)) = &saved {
         saved.load(path, &mut draws, args.seed.is_none())?;
     }
     let target = match &args.save_trie {
         Some(path) => {
-            let described = args.constraint.spec.as_deref();
+            let described = args.constraint.described();
             inputs::refuse(
                 path,
                 &[inputs::of_model(&args.model), inputs::of_constraint(&spec, described)].concat(),
@@ -96,16 +107,52 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         None => None,
     };
     begin(args, &spec, &draws, saved.as_ref().map(|(path, _)| path.display()));
-    let result = draw(args, &mut draws, &cancel, &drawing, (&asking, start.prompt.len()), out);
+    // The other prompts have the same seed.
+    request = request.seed(draws.seed());
+    let mut run = Run { args, cancel, bar: drawing.begin(all), sum: Sum::default() };
+    let mut result = run.draw(number, &mut draws, &request, start.prompt.len(), out);
+    let mut reached = number;
+    while result.is_ok() {
+        let (number, prompt) = match prompts.next() {
+            Ok(Some(next)) => next,
+            Ok(None) => break,
+            Err(failure) => {
+                (result, reached) = (Err(failure), reached + 1);
+                break;
+            }
+        };
+        reached = number;
+        drawing.go_on(run.sum.written);
+        result = (|| {
+            request = request.clone().after(prompt)?.stream(number);
+            let start = request.start()?;
+            draws = request.clone().sample_with(method)?.take(outputs);
+            run.draw(number, &mut draws, &request, start.prompt.len(), out)
+        })();
+    }
+    run.bar.finish_and_clear();
+    if args.prompts.prompts.is_some() && result.is_err() {
+        let seed = draws.seed();
+        say(format_args!(
+            "note: the run ends at the prompt {reached}; --seed {seed} --skip-prompts {reached} goes on with all of its outputs"
+        ));
+    }
     // The bounds that were learned before a failure are worth as much.
-    match (target, parts) {
+    let result = match (target, parts) {
         (Some(target), Some(parts)) => target.save(&parts, &mut draws).and(result),
         _ => result,
-    }
+    };
+    result.map(|()| run.end(draws.method()))
 }
 
 /// Refuses to keep the bounds of a method that learns none.
-fn check_keeps(method: &Method, spec: &mut Spec) -> Result<()> {
+fn check_keeps(args: &GenerateArgs, method: &Method, spec: &mut Spec) -> Result<()> {
+    if args.prompts.prompts.is_some() {
+        return Err(Failure::input(
+            "--save-trie and --load-trie keep the bounds of one prompt, and --prompts has many; a run goes on with --seed and \
+             --skip-prompts",
+        ));
+    }
     if !method.info().learns {
         return Err(Failure::input(format!(
             "--save-trie and --load-trie are for samplers that learn: ars, asap, cars and disc, not {method}"
@@ -139,69 +186,101 @@ fn begin(args: &GenerateArgs, spec: &Spec, draws: &Draws, loaded: Option<std::pa
     }
 }
 
-/// Draws and writes the outputs of a request, whose prompt has so many tokens.
-fn draw(
-    args: &GenerateArgs,
-    draws: &mut Draws,
-    cancel: &Cancel,
-    drawing: &Drawing,
-    (request, prompt): (&Request, usize),
-    out: &mut dyn Write,
-) -> Result<()> {
-    let asked = args.n.get();
-    let (mut total, mut drafts, mut tokens, mut passes) = (Drafted::default(), false, 0, 0);
-    let bar = drawing.begin(asked);
-    let (mut written, mut effective, mut positions) = (0, Vec::new(), 0);
-    let mut dearest: Option<Output> = None;
-    for output in draws.by_ref() {
-        let output = match output {
-            Ok(output) => output,
-            Err(error) => {
-                bar.finish_and_clear();
-                return Err(match cancel.is_cancelled() {
-                    true => Failure::Interrupted(written),
-                    false => failed(draws.method(), error),
-                });
+/// A run over one prompt or several.
+struct Run<'a> {
+    args: &'a GenerateArgs,
+    cancel: Cancel,
+    bar: &'a ProgressBar,
+    sum: Sum,
+}
+
+/// All outputs so far, together.
+#[derive(Default)]
+struct Sum {
+    asked: usize,
+    written: usize,
+    /// The tokens of the prompts, and of the outputs.
+    prompts: usize,
+    tokens: usize,
+    positions: u64,
+    passes: u64,
+    drafted: Option<Drafted>,
+    effective: Vec<f64>,
+    dearest: Option<(Output, Request)>,
+}
+
+impl Run<'_> {
+    /// Draws and writes the outputs of a request, whose prompt has so many tokens.
+    fn draw(
+        &mut self,
+        number: u64,
+        draws: &mut Draws,
+        request: &Request,
+        prompt: usize,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let Self { args, sum, .. } = self;
+        let is_numbered = args.prompts.prompts.is_some();
+        sum.asked += args.n.get();
+        sum.prompts += prompt;
+        if is_numbered && args.format == Format::Text {
+            self.bar.suspend(|| writeln!(out, "prompt {number}"))?;
+        }
+        for output in draws.by_ref() {
+            let output = match output {
+                Ok(output) => output,
+                Err(error) => {
+                    self.bar.finish_and_clear();
+                    return Err(match self.cancel.is_cancelled() {
+                        true => Failure::Interrupted(sum.written),
+                        false => failed(draws.method(), error),
+                    });
+                }
+            };
+            self.bar.suspend(|| write(args.format, is_numbered.then_some(number), &output, out))?;
+            sum.written += 1;
+            sum.effective.extend(output.effective);
+            sum.tokens += output.ids.len();
+            sum.passes += output.cost.passes;
+            sum.positions += output.cost.positions;
+            if let Some(drafted) = output.drafted {
+                *sum.drafted.get_or_insert_default() += drafted;
             }
-        };
-        bar.suspend(|| write(args.format, &output, out))?;
-        written += 1;
-        effective.extend(output.effective);
-        tokens += output.ids.len();
-        passes += output.cost.passes;
-        positions += output.cost.positions;
-        if let Some(drafted) = output.drafted {
-            drafts = true;
-            total += drafted;
+            if sum.dearest.as_ref().is_none_or(|(other, _)| other.cost.positions < output.cost.positions) {
+                sum.dearest = Some((output, request.clone()));
+            }
         }
-        if dearest.as_ref().is_none_or(|other| other.cost.positions < output.cost.positions) {
-            dearest = Some(output);
+        Ok(())
+    }
+
+    /// What a user should know of all outputs.
+    fn end(self, method: &Method) {
+        let Sum { asked, written, prompts, tokens, positions, passes, drafted, effective, dearest } =
+            self.sum;
+        let is_text = self.args.format == Format::Text;
+        if let (Method::Beam(beam), true) = (method, written < asked) {
+            say(format_args!(
+                "warning: a beam of {} found {written} outputs, not {asked}; widen it with --sampler beam:n=N",
+                beam.n
+            ));
+        }
+        if !effective.is_empty() {
+            say(resampled(method, &effective, written));
+        }
+        // Where outputs take many tries, one place of them is the reason as a rule.
+        if let Some((output, request)) = dearest
+            && is_text
+            && (!effective.is_empty() || positions > (prompts + DEAR * tokens) as u64)
+            && let Ok(Some(loss)) = request.loss(&output.ids)
+        {
+            say(format_args!(
+                "why outputs are dear: {loss}; a constraint or a prompt that fits takes fewer tries"
+            ));
+        }
+        if let (Some(drafted), true) = (drafted, is_text) {
+            say(summary(&drafted, tokens, passes));
         }
     }
-    bar.finish_and_clear();
-    if let (Method::Beam(beam), true) = (draws.method(), written < asked) {
-        say(format_args!(
-            "warning: a beam of {} found {written} outputs, not {asked}; widen it with --sampler beam:n=N",
-            beam.n
-        ));
-    }
-    if !effective.is_empty() {
-        say(resampled(draws.method(), &effective, written));
-    }
-    // Where outputs take many tries, one place of them is the reason as a rule.
-    if let Some(output) = dearest
-        && args.format == Format::Text
-        && (!effective.is_empty() || positions > (prompt + DEAR * tokens) as u64)
-        && let Ok(Some(loss)) = request.loss(&output.ids)
-    {
-        say(format_args!(
-            "why outputs are dear: {loss}; a constraint or a prompt that fits takes fewer tries"
-        ));
-    }
-    if drafts && args.format == Format::Text {
-        say(summary(&total, tokens, passes));
-    }
-    Ok(())
 }
 
 /// How near resampled outputs are, by the numbers of equal proposals that theirs are worth.
@@ -240,10 +319,11 @@ fn summary(total: &Drafted, tokens: usize, passes: u64) -> String {
     )
 }
 
-/// Writes one output.
-fn write(format: Format, output: &Output, out: &mut dyn Write) -> Result<()> {
+/// Writes one output, of the prompt of this number where there are several.
+fn write(format: Format, prompt: Option<u64>, output: &Output, out: &mut dyn Write) -> Result<()> {
     let (how, finish) = (output.origin.name(), output.finish.name());
     let line = Line {
+        prompt,
         text: &output.text,
         ids: output.ids.iter().map(|id| id.0).collect(),
         logprob: output.log_prob,
