@@ -83,6 +83,13 @@ impl fmt::Debug for AnyModel {
     }
 }
 
+impl AnySequence {
+    /// What stands in the place of a sequence that was taken away.
+    pub(super) fn none() -> Self {
+        Self(Box::new(()))
+    }
+}
+
 impl fmt::Debug for AnySequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AnySequence")

@@ -114,9 +114,14 @@ impl fmt::Debug for Draws {
     }
 }
 
+/// Another seed each time.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 impl Draws {
     pub(crate) fn new(plan: Plan) -> Self {
-        let seed = plan.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let seed = plan.seed.unwrap_or_else(random_seed);
         let warm_up = match plan.method {
             Method::Asap(Asap { iterations, .. }) => iterations,
             _ => 0,

@@ -135,7 +135,7 @@ impl Remote {
         let ends_freely = constraint.end() == OutputEnd::Free;
         let server = self.endpoint.server();
         let by_ids = self.has_ids() && (!is_chat || server == unskew_endpoint::Server::Vllm);
-        let tokens = Arc::clone(request.model.shared_tokens());
+        let tokens = Arc::clone(request.model.tokens());
         let vocabulary = Arc::clone(tokens.vocabulary());
         let reading = match by_ids {
             true => Reading::ids(vocabulary),

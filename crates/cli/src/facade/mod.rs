@@ -18,6 +18,7 @@ mod endpoint;
 mod engine;
 mod error;
 mod event;
+mod gather;
 mod loss;
 pub mod method;
 mod model;
@@ -33,6 +34,7 @@ pub use self::{
     engine::Truncate,
     error::{Error, Result},
     event::{Event, Observer},
+    gather::Each,
     loss::Loss,
     method::{METHODS, Method, MethodError, MethodInfo},
     model::{Model, ModelSource, folder_tokenizer},

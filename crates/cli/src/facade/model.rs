@@ -275,6 +275,11 @@ impl Model {
         }
     }
 
+    /// The same with another way to its rows.
+    pub(super) fn with_model(&self, model: AnyModel) -> Self {
+        Self { model, ..self.clone() }
+    }
+
     /// A model that a server runs: vLLM, SGLang, llama.cpp's, or any with OpenAI's interface. With its `tokenizer`,
     /// and where the server gives whole rows of log-probabilities, every sampler runs. Without, outputs are drawn
     /// whole: see `docs/endpoints.md`.
@@ -343,7 +348,7 @@ impl Model {
     }
 
     /// Its tokens.
-    pub fn tokens(&self) -> &TokenSpace {
+    pub fn tokens(&self) -> &Arc<TokenSpace> {
         &self.tokens
     }
 
@@ -355,10 +360,6 @@ impl Model {
     /// together.
     pub fn compile(&self, spec: &Spec) -> Result<Compiled> {
         Ok(Compiler::shared(&self.tokens).compile(spec)?)
-    }
-
-    pub(crate) fn shared_tokens(&self) -> &Arc<TokenSpace> {
-        &self.tokens
     }
 
     /// The model itself.

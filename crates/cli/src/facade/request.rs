@@ -63,7 +63,7 @@ pub struct Request {
     pub(super) temperature: f64,
     pub(super) truncate: Option<Truncate>,
     max_tokens: Option<usize>,
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
     pub(super) stream: u64,
     pub(super) batch: usize,
     pub(super) outputs: Option<usize>,
@@ -154,7 +154,7 @@ impl Request {
             return Err(Error::combination("`heal` needs a constraint that is compiled here; leave it out"));
         }
         self.spec = Spec::default();
-        self.compiled = Some((None, Compiled::own(constraint, self.model.shared_tokens())));
+        self.compiled = Some((None, Compiled::own(constraint, self.model.tokens())));
         Ok(self)
     }
 
@@ -315,7 +315,7 @@ impl Request {
     }
 
     fn compile(&self, healed: &str) -> Result<Compiled> {
-        let compiled = compile(&self.spec, self.model.shared_tokens(), healed, &self.observer)?;
+        let compiled = compile(&self.spec, self.model.tokens(), healed, &self.observer)?;
         Ok(if asks_for_gpu(&self.spec) { on_gpu(compiled, &self.observer) } else { compiled })
     }
 
@@ -399,7 +399,7 @@ impl Request {
         let (engine, from) = self.engine_of(&chosen, compiled, &start, max_tokens)?;
         let truncates_after_mask = matches!(self.truncate, Some(Truncate::AfterMask(_)));
         Ok(Draws::new(Plan {
-            tokens: Arc::clone(self.model.shared_tokens()),
+            tokens: Arc::clone(self.model.tokens()),
             method: chosen,
             why,
             from,
@@ -418,7 +418,7 @@ impl Request {
     }
 
     /// The method itself, or for [`Method::Auto`] one for this request, and why it was chosen.
-    fn resolve(&self, method: Method) -> (Method, Option<&'static str>) {
+    pub(super) fn resolve(&self, method: Method) -> (Method, Option<&'static str>) {
         #[cfg(feature = "http")]
         if let (Method::Auto(super::method::Auto { budget: None, .. }), Some(remote)) =
             (&method, self.model.remote())
