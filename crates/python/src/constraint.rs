@@ -41,7 +41,7 @@ fn some<T>(list: &[T], name: &str) -> PyResult<()> {
 }
 
 /// The text of JSON: a string is one already, and other values are written as JSON.
-fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.cast::<PyString>() {
         Ok(text) => Ok(text.to_cow()?.into_owned()),
         Err(_) => value.py().import("json")?.call_method1("dumps", (value,))?.extract(),

@@ -18,6 +18,7 @@ mod constraint;
 mod error;
 mod faithful;
 mod matcher;
+mod model;
 mod sample;
 mod tokenizer;
 mod view;
@@ -35,6 +36,7 @@ mod _unskew {
         error::_panic,
         faithful::{Faithful, Walk, known_walks, merge_stats, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
+        model::{Endpoint, Model},
         sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,
         view::{Rows, apply},

@@ -5,14 +5,16 @@
 
 use pyo3::{exceptions::PyTypeError, prelude::*};
 use unskew::{
-    Method, Request, Spec,
+    Method, Prompt, Request, Spec,
     audit::{Asked, Audit, Sampled},
     core::Cancel,
 };
 
 use super::{
-    Options, check_callable, method, rows, spec_of,
-    worker::{self, Answer, Ask, Question},
+    Options, method, rows,
+    source::Source,
+    spec_of,
+    worker::{self, Ask, Question},
 };
 use crate::{
     constraint::Constraint,
@@ -24,7 +26,7 @@ use crate::{
 /// sampler and the number of its outputs.
 #[pyfunction]
 #[pyo3(signature = (
-    logits, constraint, tokenizer, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,
+    logits, constraint, tokenizer=None, *, samplers, n, seed, prompt=None, max_tokens=None, batch=16, temperature=1.0, top_k=None, top_p=None,
     progress=None, end=None, time_limit=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
@@ -32,7 +34,7 @@ pub(crate) fn audit(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
     constraint: Option<PyRef<'_, Constraint>>,
-    tokenizer: &Tokenizer,
+    tokenizer: Option<&Tokenizer>,
     samplers: Vec<String>,
     n: usize,
     seed: u64,
@@ -46,7 +48,7 @@ pub(crate) fn audit(
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<(String, String)> {
-    check_callable(&logits)?;
+    let source = Source::of(&logits, tokenizer)?;
     if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
         return Err(PyTypeError::new_err(
             "`progress` is no function of a sampler and the number of its outputs",
@@ -60,21 +62,21 @@ pub(crate) fn audit(
     if methods.iter().any(|method| matches!(method, Method::Auto(_))) {
         return Err(Class::Option.error("`samplers` names samplers; auto is the choice of one of them"));
     }
-    let vocab_len = tokenizer.tokens.vocabulary().len();
+    let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
-    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p, time_limit };
-    let request = options.request(&ask)?.seed(seed);
+    let given = source.prompt(prompt)?;
+    let shown = match &given {
+        Prompt::Text(text) => text.clone(),
+        Prompt::Ids(ids) => source.tokens().decode(ids),
+        Prompt::Chat(_) => "the messages of a chat".to_owned(),
+    };
+    let options = Options { prompt: given, max_tokens, batch, temperature, top_k, top_p, time_limit };
+    let request = options.request(&source, &ask)?.seed(seed);
     for method in &methods {
         request.check(method).map_err(|error| of_facade(&error))?;
     }
-    let shown = match prompt {
-        Some(prompt) => {
-            prompt.extract().or_else(|_| Ok::<_, PyErr>(tokenizer.tokens.decode(&ids_of(prompt)?)))?
-        }
-        None => String::new(),
-    };
     let spec = spec_of(constraint, end)?;
-    let tokens = std::sync::Arc::clone(&tokenizer.tokens);
+    let tokens = std::sync::Arc::clone(source.tokens());
     worker.start(ask, move |ask| {
         let asked = Asked { constraint: &spec.to_string(), prompt: &shown, seed, samples: n };
         let done = compared(ask, request, &spec, &methods, asked, &tokens);
@@ -82,7 +84,7 @@ pub(crate) fn audit(
     })?;
     loop {
         match worker.receive(py)? {
-            Question::Rows(_, prefixes) => worker.send(Answer::Rows(rows(&logits, &prefixes, vocab_len)?))?,
+            Question::Rows(_, prefixes) => worker.give(rows(&logits, &prefixes, vocab_len)?)?,
             Question::Progress(sampler, drawn) => {
                 if let Some(progress) = &progress {
                     progress.call1((sampler, drawn))?;
@@ -92,10 +94,6 @@ pub(crate) fn audit(
             Question::Ready(_) | Question::Output(..) => {}
         }
     }
-}
-
-fn ids_of(prompt: &Bound<'_, PyAny>) -> PyResult<Vec<unskew::core::TokenId>> {
-    Ok(crate::tokenizer::ids(&prompt.extract::<Vec<u32>>()?))
 }
 
 /// The measures and the page of the methods.

@@ -1,4 +1,4 @@
-//! Outputs of a model that is a Python function: `unskew.sample`.
+//! Outputs of a model that is a Python function, or one of ours: `unskew.sample`.
 //!
 //! The sampler works on a thread of its own without the interpreter lock, and the thread that asks for the next
 //! output answers its questions ([`worker`]). So the function is always called on the thread of the caller, with its
@@ -9,23 +9,27 @@
 //! are, and an iteration on another thread is a panic.
 
 pub(crate) mod audit;
+mod source;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
 
 use pyo3::{
-    exceptions::PyTypeError,
+    exceptions::PyUserWarning,
     prelude::*,
-    types::{PyDict, PyList, PyString},
+    types::{PyDict, PyList, PyTuple},
 };
-use unskew::{Draft, METHODS, Method, Model, Output, Request, Spec, core::Cancel};
+use unskew::{Draft, METHODS, Method, Output, Prompt, Request, Spec, core::Cancel};
 
-use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
+use self::{
+    source::Source,
+    worker::{Ask, Asked, Drawing, Question, Worker},
+};
 use crate::{
     capture::{self, Capture},
     constraint::{Constraint, end_of},
     error::{Class, of_facade},
-    tokenizer::{Tokenizer, ids, numbers},
+    tokenizer::{Tokenizer, numbers},
     view,
 };
 
@@ -37,6 +41,7 @@ const MAX_BATCH: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct Draw {
     output: Output,
+    prompt: usize,
 }
 
 #[pymethods]
@@ -63,6 +68,12 @@ impl Draw {
     #[getter]
     fn log_weight(&self) -> f64 {
         self.output.log_weight
+    }
+
+    /// The place of its prompt among several; 0 of one.
+    #[getter]
+    fn prompt(&self) -> usize {
+        self.prompt
     }
 
     /// How the output ended: `stop`, or `length` where it was cut off.
@@ -120,6 +131,32 @@ impl Draw {
         self.output.drafted.map_or(0, |drafted| drafted.drafts_accepted)
     }
 
+    /// What a table has of it.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("prompt", self.prompt)?;
+        dict.set_item("text", self.text())?;
+        dict.set_item("log_prob", self.log_prob())?;
+        dict.set_item("log_weight", self.log_weight())?;
+        dict.set_item("finish", self.finish())?;
+        dict.set_item("origin", self.origin())?;
+        dict.set_item("ids", self.ids())?;
+        dict.set_item("passes", self.passes())?;
+        dict.set_item("proposals", self.proposals())?;
+        Ok(dict)
+    }
+
+    /// A line of a table.
+    fn _repr_html_(&self) -> String {
+        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let Output { text, log_prob, log_weight, .. } = &self.output;
+        format!(
+            "<pre style=\"margin:0\">{}</pre><small>log-probability {log_prob:.3}, log-weight {log_weight:.3}, {}</small>",
+            escape(text),
+            self.origin()
+        )
+    }
+
     fn __repr__(&self) -> String {
         let Output { text, log_prob, log_weight, .. } = &self.output;
         format!("<unskew.Draw {text:?} log_prob={log_prob:.4} log_weight={log_weight:.4}>")
@@ -132,10 +169,15 @@ impl Draw {
 pub(crate) struct Draws {
     /// None once there are no more.
     worker: Option<Worker>,
-    model: Py<PyAny>,
+    /// The model, if it is a function.
+    model: Option<Py<PyAny>>,
     /// The model that drafts, if it is a function.
     draft: Option<Py<PyAny>>,
     vocab_len: usize,
+    /// Whether there are several prompts, of which an error ends one.
+    is_each: bool,
+    /// Whether a warning has told of outputs that were resampled.
+    is_warned: bool,
     #[pyo3(get)]
     seed: u64,
     #[pyo3(get)]
@@ -157,12 +199,47 @@ impl Draws {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Draw>> {
         let Some(worker) = self.worker.take() else { return Ok(None) };
-        // An error ends the iterator: the worker is dropped.
-        let output = self.next_output(py, &worker)?;
-        if output.is_some() {
-            self.worker = Some(worker);
+        // An error ends the iterator: the worker is dropped. Of several prompts it ends the outputs of one.
+        match self.next_output(py, &worker) {
+            Ok(None) => Ok(None),
+            Ok(Some((prompt, output))) => {
+                if self.is_each || output.is_ok() {
+                    self.worker = Some(worker);
+                }
+                let output = *output.map_err(|error| of_facade(&error))?;
+                self.warn(py, &output)?;
+                Ok(Some(Draw { output, prompt }))
+            }
+            Err(error) => Err(error),
         }
-        Ok(output.map(|output| Draw { output }))
+    }
+
+    /// All outputs that are left.
+    fn to_list<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(slf.py());
+        for draw in slf.try_iter()? {
+            list.append(draw?)?;
+        }
+        Ok(list)
+    }
+
+    /// All outputs that are left, as a table of pandas.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let pandas = slf.py().import("pandas")?;
+        let rows = PyList::empty(slf.py());
+        for draw in slf.try_iter()? {
+            rows.append(draw?.call_method0("to_dict")?)?;
+        }
+        pandas.call_method1("DataFrame", (rows,))
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&mut self, _error: &Bound<'_, PyTuple>) {
+        self.close();
     }
 
     /// Ends the drawing. Outputs under way are given up.
@@ -176,26 +253,44 @@ impl Draws {
 }
 
 impl Draws {
-    fn next_output(&mut self, py: Python<'_>, worker: &Worker) -> PyResult<Option<Output>> {
-        worker.send(Answer::Next)?;
+    /// The next output, with the place of its prompt.
+    fn next_output(
+        &mut self,
+        py: Python<'_>,
+        worker: &Worker,
+    ) -> PyResult<Option<(usize, unskew::Result<Box<Output>>)>> {
+        worker.want()?;
         loop {
             match worker.receive(py)? {
                 Question::Rows(asked, prefixes) => {
-                    let model = match (asked, &self.draft) {
-                        (Asked::Draft, Some(draft)) => draft,
-                        _ => &self.model,
+                    let function = match asked {
+                        Asked::Model => &self.model,
+                        Asked::Draft => &self.draft,
                     };
-                    let rows = rows(model.bind(py), &prefixes, self.vocab_len)?;
-                    worker.send(Answer::Rows(rows))?;
+                    let Some(function) = function else {
+                        return Err(Class::Sample.error("nobody has the rows of this model"));
+                    };
+                    worker.give(rows(function.bind(py), &prefixes, self.vocab_len)?)?;
                 }
                 Question::Output(output, log_mass) => {
                     self.log_mass = log_mass;
-                    let output = output.transpose().map_err(|error| of_facade(&error))?;
-                    return Ok(output.map(|output| *output));
+                    return Ok(output);
                 }
                 Question::Ready(_) | Question::Progress(..) | Question::Audited(_) => {}
             }
         }
+    }
+
+    /// Tells once of outputs that are not quite of the model's distribution.
+    fn warn(&mut self, py: Python<'_>, output: &Output) -> PyResult<()> {
+        let Some(effective) = output.effective.filter(|_| !self.is_warned) else { return Ok(()) };
+        self.is_warned = true;
+        let text = format!(
+            "an output was resampled from proposals that are worth {effective:.1} equal ones: it is within {:.2} nats of the \
+             model's distribution (`draw.origin`, `draw.effective`); sampler=\"cars\" has no such outputs",
+            (1.0 + 1.0 / effective).ln()
+        );
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &std::ffi::CString::new(text).unwrap_or_default(), 1)
     }
 }
 
@@ -208,9 +303,8 @@ fn rows(model: &Bound<'_, PyAny>, prefixes: &[Vec<u32>], vocab_len: usize) -> Py
 }
 
 /// The common part of `sample` and `audit`.
-struct Options<'a, 'py> {
-    tokenizer: &'a Tokenizer,
-    prompt: Option<&'a Bound<'py, PyAny>>,
+struct Options {
+    prompt: Prompt,
     max_tokens: Option<usize>,
     batch: usize,
     temperature: f64,
@@ -219,23 +313,15 @@ struct Options<'a, 'py> {
     time_limit: Option<f64>,
 }
 
-impl Options<'_, '_> {
-    /// A request for outputs of a model that asks for its rows.
-    fn request(&self, ask: &Ask) -> PyResult<Request> {
+impl Options {
+    /// A request for outputs of a model.
+    fn request(self, source: &Source<'_>, ask: &Ask) -> PyResult<Request> {
         if !(1..=MAX_BATCH).contains(&self.batch) {
             return Err(Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch)));
         }
         let time_limit = self.time_limit.map(seconds).transpose()?;
-        let tokens = &self.tokenizer.tokens;
-        let asking = Asking::new(Asked::Model, tokens.vocabulary().len(), ask.clone());
-        let model = Model::new(asking, Arc::clone(tokens)).map_err(|error| of_facade(&error))?;
-        let request = match self.prompt {
-            None => model.prompt(""),
-            Some(prompt) => match prompt.cast::<PyString>() {
-                Ok(text) => model.prompt(text.to_cow()?.into_owned()),
-                Err(_) => model.prompt_ids(ids(&prompt.extract::<Vec<u32>>()?)),
-            },
-        };
+        let request = source.model(Asked::Model, ask)?.prompt("").after(self.prompt);
+        let request = request.map_err(|error| of_facade(&error))?;
         let truncate = match (self.top_k, self.top_p) {
             (None, None) => None,
             (k, p) => Some(unskew::Truncate::top(k, p).map_err(|error| of_facade(&error))?),
@@ -256,24 +342,17 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
     time.ok_or_else(|| Class::Option.error(format!("`time_limit` is {seconds}: give seconds above 0")))
 }
 
-/// The drafts of a sampler: `ngram`, `counts`, or a model that is a function.
-fn draft(draft: &Bound<'_, PyAny>, tokenizer: &Tokenizer, ask: &Ask) -> PyResult<Draft> {
-    if draft.is_callable() {
-        let tokens = &tokenizer.tokens;
-        let asking = Asking::new(Asked::Draft, tokens.vocabulary().len(), ask.clone());
-        return Model::new(asking, Arc::clone(tokens)).map(Draft::Model).map_err(|error| of_facade(&error));
-    }
-    match draft.extract::<String>().as_deref() {
-        Ok("ngram") => Ok(Draft::Ngram),
-        Ok("counts") => Ok(Draft::Counts),
-        _ => Err(Class::Option.error("`draft` is \"ngram\", \"counts\" or a function as `logits` is")),
-    }
+/// The drafts of a sampler: `ngram`, `counts`, or another model.
+fn draft(draft: &Source<'_>, ask: &Ask) -> PyResult<Draft> {
+    draft.model(Asked::Draft, ask).map(Draft::Model)
 }
 
-fn check_callable(logits: &Bound<'_, PyAny>) -> PyResult<()> {
-    match logits.is_callable() {
-        true => Ok(()),
-        false => Err(PyTypeError::new_err("`logits` is no function from a batch of ids to rows of logits")),
+/// The drafts that have a name.
+fn named_draft(draft: &Bound<'_, PyAny>) -> Option<Draft> {
+    match draft.extract::<String>().as_deref() {
+        Ok("ngram") => Some(Draft::Ngram),
+        Ok("counts") => Some(Draft::Counts),
+        _ => None,
     }
 }
 
@@ -294,7 +373,7 @@ fn method(name: &str) -> PyResult<Method> {
 /// Outputs of the model `logits` under a constraint.
 #[pyfunction]
 #[pyo3(signature = (
-    logits, constraint, tokenizer, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
+    logits, constraint, tokenizer=None, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
     top_k=None, top_p=None, draft=None, end=None, time_limit=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
@@ -302,7 +381,7 @@ pub(crate) fn sample(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
     constraint: Option<PyRef<'_, Constraint>>,
-    tokenizer: &Tokenizer,
+    tokenizer: Option<&Tokenizer>,
     n: Option<usize>,
     sampler: &str,
     seed: Option<u64>,
@@ -316,25 +395,47 @@ pub(crate) fn sample(
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<Draws> {
-    check_callable(&logits)?;
+    let source = Source::of(&logits, tokenizer)?;
     let method = method(sampler)?;
-    let vocab_len = tokenizer.tokens.vocabulary().len();
+    let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
-    let options = Options { tokenizer, prompt, max_tokens, batch, temperature, top_k, top_p, time_limit };
-    let drafts = draft.as_ref().map(|draft| self::draft(draft, tokenizer, &ask)).transpose()?;
-    let mut request = options.request(&ask)?.seed(seed).draft(drafts);
+    let prompts = source.prompts(prompt)?;
+    let first = if prompts.is_none() { source.prompt(prompt)? } else { "".into() };
+    let options = Options { prompt: first, max_tokens, batch, temperature, top_k, top_p, time_limit };
+    let named = draft.as_ref().and_then(named_draft);
+    let drafting = match &draft {
+        Some(other) if named.is_none() => {
+            let tokenizer = other.is_callable().then(|| Tokenizer { tokens: Arc::clone(source.tokens()) });
+            Some(Source::of(other, tokenizer.as_ref()).map_err(|_| {
+                Class::Option.error(
+                    "`draft` is \"ngram\", \"counts\", an `unskew.Model`, or a function as `logits` is",
+                )
+            })?)
+        }
+        _ => None,
+    };
+    let drafts = match &drafting {
+        Some(drafting) => Some(self::draft(drafting, &ask)?),
+        None => named,
+    };
+    let mut request = options.request(&source, &ask)?.seed(seed).draft(drafts);
     if let Some(n) = n {
         request = request.outputs(n);
     }
     request.check(&method).map_err(|error| of_facade(&error))?;
     let spec = spec_of(constraint, end)?;
+    let is_each = prompts.is_some();
     worker.start(ask, move |ask| {
         worker::draw(ask, || {
-            let draws = request.constrain(spec)?.sample_with(method)?;
-            Ok(match n {
+            let request = request.constrain(spec)?;
+            if let Some(prompts) = prompts {
+                return request.sample_each_with(prompts, n.unwrap_or(1), method).map(Drawing::Each);
+            }
+            let draws = request.sample_with(method)?;
+            Ok(Drawing::One(match n {
                 Some(n) => draws.take(n),
                 None => draws,
-            })
+            }))
         });
     })?;
     match worker.receive(py)? {
@@ -342,9 +443,11 @@ pub(crate) fn sample(
             let worker::Ready { seed, sampler, explain } = ready.map_err(|error| of_facade(&error))?;
             Ok(Draws {
                 worker: Some(worker),
-                model: logits.unbind(),
-                draft: draft.filter(PyAnyMethods::is_callable).map(Bound::unbind),
+                model: source.function(),
+                draft: drafting.and_then(|drafting| drafting.function()),
                 vocab_len,
+                is_each,
+                is_warned: false,
                 seed,
                 sampler,
                 explain,

@@ -1,4 +1,4 @@
-//! The thread of a sampler, and the two channels between it and its caller.
+//! The thread of a sampler, and the channels between it and its caller.
 //!
 //! ```text
 //! caller: Next                   Rows                  Next
@@ -6,8 +6,9 @@
 //! sampler:   Ready ... asks Rows      ... Output      ...
 //! ```
 //!
-//! One message is under way at a time. When either end is gone, the other learns it from its channel: a sampler whose
-//! caller is gone gets an error for its rows, and ends.
+//! The caller reads one channel. What it wants and the rows that it gives go through two others: the samplers of
+//! several prompts work on threads of their own, and ask for rows while nobody wants an output. When either end is
+//! gone, the other learns it from its channel: a sampler whose caller is gone gets an error for its rows, and ends.
 
 use std::{
     any::Any,
@@ -20,19 +21,11 @@ use std::{
 
 use pyo3::{panic::PanicException, prelude::*};
 use unskew::{
-    Draws, Output,
+    Draws, Each, Output,
     core::{Cancel, Extension, LanguageModel, Logits, TokenId},
 };
 
 use crate::{compiler::LOOK, error::Class};
-
-/// From the caller to the sampler.
-pub(super) enum Answer {
-    /// The next output is wanted.
-    Next,
-    /// The rows that were asked for.
-    Rows(Vec<f32>),
-}
 
 /// From the sampler to the caller.
 pub(super) enum Question {
@@ -40,8 +33,9 @@ pub(super) enum Question {
     Ready(unskew::Result<Ready>),
     /// Rows of a model after these sequences.
     Rows(Asked, Vec<Vec<u32>>),
-    /// The next output (none: there are no more), and the logarithm of the estimate of P(constraint) after it.
-    Output(Option<unskew::Result<Box<Output>>>, Option<f64>),
+    /// The next output with the place of its prompt (none: there are no more), and the logarithm of the estimate of
+    /// P(constraint) after it.
+    Output(Option<(usize, unskew::Result<Box<Output>>)>, Option<f64>),
     /// The sampler of an audit and the number of its outputs so far.
     Progress(&'static str, usize),
     /// The audit is done: its lines as JSON, and its page.
@@ -68,7 +62,8 @@ pub(super) struct Ready {
 #[derive(Clone)]
 pub(super) struct Ask {
     questions: Sender<Question>,
-    answers: Arc<Mutex<Receiver<Answer>>>,
+    wanted: Arc<Mutex<Receiver<()>>>,
+    rows: Arc<Mutex<Receiver<Vec<f32>>>>,
     cancel: Cancel,
 }
 
@@ -82,8 +77,16 @@ impl Ask {
         let _ = self.questions.send(question);
     }
 
-    fn receive(&self) -> Option<Answer> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    /// Whether another output is wanted; waits until one is.
+    fn is_wanted(&self) -> bool {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok()
+    }
+
+    /// The rows after `prefixes`, one question at a time; None: the caller is gone.
+    fn rows(&self, asked: Asked, prefixes: Vec<Vec<u32>>) -> Option<Vec<f32>> {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        self.questions.send(Question::Rows(asked, prefixes)).ok()?;
+        rows.recv().ok()
     }
 }
 
@@ -91,7 +94,8 @@ impl Ask {
 #[derive(Debug)]
 pub(super) struct Worker {
     questions: Mutex<Receiver<Question>>,
-    answers: Sender<Answer>,
+    wanted: Sender<()>,
+    rows: Sender<Vec<f32>>,
     cancel: Cancel,
     /// Why the thread ended, if it panicked.
     panic: Arc<Mutex<Option<String>>>,
@@ -100,10 +104,11 @@ pub(super) struct Worker {
 }
 
 pub(super) fn channels(cancel: Cancel) -> (Ask, Worker) {
-    let ((questions, asked), (answers, answered)) = (channel(), channel());
-    let ask = Ask { questions, answers: Arc::new(Mutex::new(answered)), cancel: cancel.clone() };
+    let ((questions, asked), (wanted, wants), (rows, given)) = (channel(), channel(), channel());
+    let shared = (Arc::new(Mutex::new(wants)), Arc::new(Mutex::new(given)));
+    let ask = Ask { questions, wanted: shared.0, rows: shared.1, cancel: cancel.clone() };
     let (questions, process) = (Mutex::new(asked), std::process::id());
-    (ask, Worker { questions, answers, cancel, panic: Arc::default(), process })
+    (ask, Worker { questions, wanted, rows, cancel, panic: Arc::default(), process })
 }
 
 impl Drop for Worker {
@@ -128,13 +133,19 @@ impl Worker {
         started.map(drop).map_err(|error| Class::Sample.error(format!("no thread could be started: {error}")))
     }
 
-    pub(super) fn send(&self, answer: Answer) -> PyResult<()> {
+    /// Asks for the next output.
+    pub(super) fn want(&self) -> PyResult<()> {
         if self.process != std::process::id() {
             return Err(
                 Class::Sample.error("the sampler is of another process: call `sample` after the fork")
             );
         }
-        self.answers.send(answer).map_err(|_| self.ended())
+        self.wanted.send(()).map_err(|_| self.ended())
+    }
+
+    /// Gives the rows that were asked for.
+    pub(super) fn give(&self, rows: Vec<f32>) -> PyResult<()> {
+        self.rows.send(rows).map_err(|_| self.ended())
     }
 
     /// The next question. It waits without the interpreter lock, and looks for signals now and then.
@@ -158,22 +169,54 @@ impl Worker {
     }
 }
 
+/// The sampler of one prompt, or those of several.
+pub(super) enum Drawing {
+    One(Draws),
+    Each(Each),
+}
+
+impl Drawing {
+    fn ready(&self) -> Ready {
+        let (seed, sampler, explain) = match self {
+            Self::One(draws) => (draws.seed(), draws.method(), draws.explain()),
+            Self::Each(each) => {
+                let explain = format!("{}: {}", each.method(), each.method().distribution());
+                (each.seed(), each.method(), explain)
+            }
+        };
+        Ready { seed, sampler: sampler.to_string(), explain }
+    }
+
+    fn next(&mut self) -> Question {
+        match self {
+            Self::One(draws) => {
+                let output = draws.next().map(|output| (0, output.map(Box::new)));
+                Question::Output(output, draws.log_mass())
+            }
+            Self::Each(each) => {
+                let output = each.next().map(|(place, output)| (place, output.map(Box::new)));
+                Question::Output(output, None)
+            }
+        }
+    }
+}
+
 /// The life of a sampler's thread, which makes its sampler first.
-pub(super) fn draw(ask: &Ask, make: impl FnOnce() -> unskew::Result<Draws>) {
-    let made = make();
-    let (mut draws, ready) = match made {
-        Ok(draws) => {
-            let (seed, sampler, explain) = (draws.seed(), draws.method().to_string(), draws.explain());
-            (Some(draws), Ok(Ready { seed, sampler, explain }))
+pub(super) fn draw(ask: &Ask, make: impl FnOnce() -> unskew::Result<Drawing>) {
+    let (mut drawing, ready) = match make() {
+        Ok(drawing) => {
+            let ready = Ok(drawing.ready());
+            (Some(drawing), ready)
         }
         Err(error) => (None, Err(error)),
     };
     if ask.questions.send(Question::Ready(ready)).is_err() {
         return;
     }
-    while let (Some(draws), Some(Answer::Next)) = (&mut draws, ask.receive()) {
-        let output = draws.next().map(|output| output.map(Box::new));
-        if ask.questions.send(Question::Output(output, draws.log_mass())).is_err() {
+    while let Some(drawing) = &mut drawing
+        && ask.is_wanted()
+    {
+        if ask.questions.send(drawing.next()).is_err() {
             return;
         }
     }
@@ -249,9 +292,8 @@ impl LanguageModel for Asking {
         }
         let into = logits.reset(prefixes.len(), self.vocab_len);
         if !prefixes.is_empty() {
-            self.ask.questions.send(Question::Rows(self.asked, prefixes)).map_err(|_| Gone)?;
-            match self.ask.receive() {
-                Some(Answer::Rows(rows)) if rows.len() == into.len() => into.copy_from_slice(&rows),
+            match self.ask.rows(self.asked, prefixes) {
+                Some(rows) if rows.len() == into.len() => into.copy_from_slice(&rows),
                 _ => return Err(Gone),
             }
         }
