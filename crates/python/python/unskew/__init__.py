@@ -5,6 +5,7 @@ A constraint (a regex, a JSON Schema, a grammar, a list, a structural tag) is co
 `sample` draws outputs of any model from P(output | constraint), which masking alone does not.
 """
 
+from ._async import asample
 from ._audit import Audit, audit
 from ._errors import (
     ConstraintError,
@@ -25,8 +26,10 @@ from ._unskew import (
     Constraint,
     Draw,
     Draws,
+    Endpoint,
     Faithful,
     Matcher,
+    Model,
     Rows,
     Tokenizer,
     Walk,
@@ -52,12 +55,14 @@ __all__ = [
     "DeadlineError",
     "Draw",
     "Draws",
+    "Endpoint",
     "Error",
     "Faithful",
     "FuelError",
     "InternalError",
     "Matcher",
     "MatcherError",
+    "Model",
     "OptionError",
     "Rows",
     "SampleError",
@@ -67,6 +72,7 @@ __all__ = [
     "__version__",
     "accept_batch",
     "apply",
+    "asample",
     "audit",
     "fill_batch",
     "methods",

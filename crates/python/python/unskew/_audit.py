@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _unskew
-from ._unskew import Constraint, Tokenizer
+from ._unskew import Constraint, Model, Tokenizer
 
 __all__ = ["Audit", "audit"]
 
@@ -68,14 +68,14 @@ class Audit:
 
 
 def audit(
-    logits: Callable[[list[list[int]]], Any],
+    logits: Callable[[list[list[int]]], Any] | Model,
     constraint: Constraint | None,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None = None,
     *,
     samplers: Sequence[str] = ("masked", "cars"),
     n: int = 1000,
     seed: int | None = None,
-    prompt: str | Sequence[int] | None = None,
+    prompt: Any = None,
     max_tokens: int | None = None,
     batch: int = 16,
     temperature: float = 1.0,
@@ -87,7 +87,7 @@ def audit(
 ) -> Audit:
     """Draws `n` outputs of each sampler and compares them with the model's own distribution under the constraint.
 
-    The arguments are those of `sample`. The target is not known for a model that is a function: it is made of the model's probabilities of
+    The arguments are those of `sample`, with one prompt. The target is not known for a model that is a function: it is made of the model's probabilities of
     all outputs that any sampler gave, normalised. So the divergences are lower bounds. `progress` shows a line on standard error, or
     is called with the name of a sampler and the number of its outputs. `time_limit` ends each sampler after so many seconds; what it has
     drawn by then is compared.

@@ -1,6 +1,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack, final, overload
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, final, overload
 
 __version__: str
 
@@ -391,6 +391,12 @@ class Draw:
     def log_weight(self) -> float:
         """The logarithm of the weight that an average over outputs must give this one; 0 for exact samplers."""
     @property
+    def prompt(self) -> int:
+        """The place of its prompt among several; 0 of one."""
+    def to_dict(self) -> dict[str, Any]:
+        """What a table has of it: `prompt`, `text`, `log_prob`, `log_weight`, `finish`, `origin`, `ids`, `passes`, `proposals`."""
+    def _repr_html_(self) -> str: ...
+    @property
     def finish(self) -> Literal["stop", "length"]: ...
     @property
     def origin(self) -> Literal["proposed", "accepted", "resampled", "chained", "searched"]: ...
@@ -417,6 +423,46 @@ class Draw:
     def drafts_accepted(self) -> int:
         """Those of them that were accepted."""
 
+#: A text, ids, or the messages of a chat.
+Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
+
+class Model:
+    """A language model that unskew runs: a GGUF file, the folder of a checkpoint (Hugging Face), or `table:FILE`.
+
+    `tokenizer` is a `tokenizer.json` other than its own, and `quantize="q8_0"` keeps eight bits of each weight. The models are those of the
+    command line's `--model`. Loading releases the interpreter lock. Raises `OptionError`, `TokenizerError`, and `SampleError` where the
+    model cannot be run exactly.
+    """
+
+    def __init__(
+        self, source: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None, quantize: str | None = None
+    ) -> None: ...
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Its tokens."""
+
+@final
+class Endpoint(Model):
+    """A model that a server runs: vLLM, SGLang, llama.cpp, Ollama, LM Studio, or any with OpenAI's interface.
+
+    With the `tokenizer` of the model (a `tokenizer.json`), and where the server gives whole rows of log-probabilities, every sampler runs.
+    Without, outputs are drawn whole by rejection, which is exact too. `model` is its name where the server has several, `server` the kind
+    (`vllm`, `sglang`, `llama.cpp`, `openai`) where it does not say so, and `key` the environment variable with the key (`UNSKEW_API_KEY`),
+    which is in no message. `timeout` is in seconds. Raises `SampleError` where there is no such server.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        model: str | None = None,
+        tokenizer: str | os.PathLike[str] | None = None,
+        server: str | None = None,
+        key: str | None = None,
+        timeout: int | None = None,
+        retries: int | None = None,
+    ) -> None: ...
+
 @final
 class Draws(Iterator[Draw]):
     """An iterator over outputs, which are drawn as they are asked for."""
@@ -434,47 +480,56 @@ class Draws(Iterator[Draw]):
         the outputs so far; None where the sampler gives none."""
     def __iter__(self) -> Draws: ...
     def __next__(self) -> Draw: ...
+    def __enter__(self) -> Draws: ...
+    def __exit__(self, *error: object) -> None: ...
+    def to_list(self) -> list[Draw]:
+        """All outputs that are left."""
+    def to_pandas(self) -> Any:
+        """All outputs that are left as a `pandas.DataFrame`: a row of `Draw.to_dict` for each."""
     def close(self) -> None:
         """Ends the drawing. Outputs under way are given up."""
 
 def sample(
-    logits: Callable[[list[list[int]]], Any],
+    logits: Callable[[list[list[int]]], Any] | Model,
     constraint: Constraint | None,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None = None,
     *,
     n: int | None = None,
     sampler: str = "auto",
     seed: int | None = None,
-    prompt: str | Sequence[int] | None = None,
+    prompt: Prompt | Sequence[Prompt] | None = None,
     max_tokens: int | None = None,
     batch: int = 16,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    draft: str | Callable[[list[list[int]]], Any] | None = None,
+    draft: str | Callable[[list[list[int]]], Any] | Model | None = None,
     end: str | None = None,
     time_limit: float | None = None,
 ) -> Draws:
     """Outputs of a model under a constraint, from P(output | constraint) or as the sampler says (`methods`).
 
-    `logits` is the model: it gets a batch of sequences of ids, the prompt included, and gives one row of logits for each,
-    as an array of float32 or float64, a tensor of torch on the CPU, or sequences. It is called on the thread that
+    `logits` is the model: a `Model`, which has its own tokens, or a function. A function gets a batch of sequences of ids, the prompt included, and gives one row of logits for each,
+    as an array of float32 or float64, a tensor of torch on the CPU, or sequences; `tokenizer` has its tokens. It is called on the thread that
     iterates, and its exceptions come out of the iterator. `sampler` is a name with parameters, such as "cars",
-    "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `top_k` and
+    "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `prompt` is a text, ids, or the messages
+    of a chat (dicts with `role` and `content`, which the template of a `Model` or the method `encode_chat` of a function puts together). A list
+    of prompts shares passes: `n` outputs (1) of the first one, then of the second, and so on; `draw.prompt` is the place. An exception ends
+    the outputs of its prompt, and the next call goes on with the others. `top_k` and
     `top_p` truncate the model before the mask. `draft` proposes tokens that the model verifies in one call: "ngram" (tokens that followed
     the same tokens before), "counts" (by place in a grammar or a JSON Schema), or a smaller model as a function; "speculative" and
     "mentored" need it. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
 def audit(
-    logits: Callable[[list[list[int]]], Any],
+    logits: Callable[[list[list[int]]], Any] | Model,
     constraint: Constraint | None,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None = None,
     *,
     samplers: Sequence[str],
     n: int,
     seed: int,
-    prompt: str | Sequence[int] | None = None,
+    prompt: Prompt | None = None,
     max_tokens: int | None = None,
     batch: int = 16,
     temperature: float = 1.0,

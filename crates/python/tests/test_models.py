@@ -1,0 +1,233 @@
+"""Models that unskew runs itself, several prompts, chats, and outputs for an event loop."""
+
+import asyncio
+import json
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+import unskew
+
+from .conftest import MODEL
+
+WORD = unskew.Constraint.regex("[A-Z][a-z]{2,9}")
+CHATML = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return unskew.Model(MODEL)
+
+
+@pytest.fixture(scope="module")
+def chatty(tmp_path_factory):
+    """The same model with a chat template."""
+    folder = tmp_path_factory.mktemp("chatty") / "model"
+    shutil.copytree(MODEL, folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHATML}))
+    return unskew.Model(folder)
+
+
+def test_a_folder_is_a_model(model, tok):
+    assert model.tokenizer.vocab_size == tok.vocab_size
+    with unskew.sample(model, WORD, prompt="Dear Ms ", n=3, sampler="cars", seed=1) as draws:
+        texts = [draw.text for draw in draws]
+    assert len(texts) == 3 and all(text[0].isupper() for text in texts)
+    again = unskew.sample(model, WORD, prompt=tok.encode("Dear Ms "), n=3, sampler="cars", seed=1)
+    assert len(again.to_list()) == 3
+    draft = unskew.sample(model, WORD, prompt="Dear Ms ", n=2, sampler="speculative", draft=model, seed=1)
+    assert sum(draw.drafts_tested for draw in draft) > 0
+    report = unskew.audit(model, WORD, prompt="Dear Ms ", samplers=["masked", "cars"], n=20, seed=1)
+    assert [line["sampler"] for line in report.lines] == ["masked", "cars"]
+
+
+def test_wrong_models_are_refused(model, tok, tmp_path):
+    with pytest.raises(unskew.OptionError, match="leave `tokenizer` out"):
+        unskew.sample(model, WORD, tok)
+    with pytest.raises(unskew.OptionError, match="give an `unskew.Tokenizer`"):
+        unskew.sample(lambda batch: batch, WORD)
+    with pytest.raises(TypeError, match="no `unskew.Model`"):
+        unskew.sample("model.gguf", WORD)
+    with pytest.raises(unskew.OptionError, match="`unskew.Endpoint`"):
+        unskew.Model("http://localhost:1")
+    with pytest.raises(unskew.OptionError, match="q8_0"):
+        unskew.Model(MODEL, quantize="q2")
+    with pytest.raises(unskew.Error, match="nowhere"):
+        unskew.Model(tmp_path / "nowhere")
+    with pytest.raises(unskew.OptionError, match="`draft` is"):
+        unskew.sample(model, WORD, draft="fast")
+
+
+def test_several_prompts_share_passes(model, tok):
+    calls = []
+
+    def function(batch):
+        calls.append(len(batch))
+        return np.zeros((len(batch), tok.vocab_size), np.float32)
+
+    constraint, prompts = unskew.Constraint.regex("[0-9]{12}"), [f"{number}: " for number in range(16)]
+    options = dict(n=2, sampler="masked", seed=3, max_tokens=20)
+    alone = []
+    for prompt in prompts:
+        alone.append([draw.text for draw in unskew.sample(function, constraint, tok, prompt=prompt, **options)])
+    passes, rows = len(calls), sum(calls)
+    calls.clear()
+    together = unskew.sample(function, constraint, tok, prompt=prompts, **options).to_list()
+    assert [draw.prompt for draw in together] == [number // 2 for number in range(32)]
+    # The first prompt has the first stream of random numbers, which a prompt alone has.
+    assert [draw.text for draw in together[:2]] == alone[0]
+    assert sum(calls) == pytest.approx(rows, rel=0.2) and len(calls) * 6 <= passes, (len(calls), passes)
+
+    # Prompts of any kind go together.
+    mixed = unskew.sample(model, WORD, prompt=["Dear Ms ", [5, 6, 7]], sampler="cars", seed=1).to_list()
+    assert [draw.prompt for draw in mixed] == [0, 1]
+
+
+def test_an_error_of_several_prompts_ends_one(tok):
+    def function(batch):
+        if any(5 in ids for ids in batch):
+            raise RuntimeError("planted")
+        return np.zeros((len(batch), tok.vocab_size), np.float32)
+
+    draws = unskew.sample(function, WORD, tok, prompt=[[7], [8]], n=1, sampler="masked", seed=1, max_tokens=30)
+    assert [draw.prompt for draw in draws] == [0, 1]
+    with pytest.raises(RuntimeError, match="planted"):
+        unskew.sample(function, WORD, tok, prompt=[[5], [8]], n=1, sampler="masked", seed=1).to_list()
+    # The second prompt has no room, and the first is drawn all the same.
+    with pytest.raises(unskew.OptionError):
+        unskew.sample(function, WORD, tok, prompt=[[7], [10**6]], n=1)
+
+
+def test_messages_are_put_into_the_template(model, chatty, tok):
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A name?"}]
+    text = "<|system|>Be short.\n<|user|>A name?\n<|assistant|>"
+    options = dict(n=2, sampler="cars", seed=5)
+    by_messages = [draw.text for draw in unskew.sample(chatty, WORD, prompt=messages, **options)]
+    assert by_messages == [draw.text for draw in unskew.sample(chatty, WORD, prompt=text, **options)]
+    assert len(unskew.sample(chatty, WORD, prompt=[messages, "Dear Ms "], n=1, seed=1).to_list()) == 2
+    with pytest.raises(unskew.OptionError, match="chat template"):
+        unskew.sample(model, WORD, prompt=messages)
+    with pytest.raises(unskew.OptionError, match="role"):
+        unskew.sample(chatty, WORD, prompt=[{"content": "x"}])
+
+    seen = []
+
+    def function(batch):
+        seen.extend(batch)
+        return np.zeros((len(batch), tok.vocab_size), np.float32)
+
+    with pytest.raises(unskew.OptionError, match="encode_chat"):
+        unskew.sample(function, WORD, tok, prompt=messages)
+    function.encode_chat = lambda messages: [len(messages)]
+    unskew.sample(function, WORD, tok, prompt=messages, n=1, seed=1).to_list()
+    assert all(ids[0] == 2 for ids in seen)
+
+
+def test_draws_become_tables(model):
+    draws = unskew.sample(model, WORD, prompt="Dear Ms ", n=2, sampler="cars", seed=1)
+    first = next(draws)
+    assert first.to_dict()["text"] == first.text and first.to_dict()["prompt"] == 0
+    assert first.text in first._repr_html_() and "log-probability" in first._repr_html_()
+    pandas = pytest.importorskip("pandas")
+    table = draws.to_pandas()
+    assert isinstance(table, pandas.DataFrame) and len(table) == 1 and table["finish"][0] == "stop"
+
+
+def test_resampled_outputs_warn_once(model):
+    constraint = unskew.Constraint.regex("[A-Z][a-z]{2,9} [A-Z][a-z]{2,9}, [0-9]{5}")
+    with pytest.warns(UserWarning, match="resampled") as warned:
+        draws = unskew.sample(model, constraint, prompt="x", n=8, sampler="disc:k=2,tries=2", seed=1).to_list()
+    assert any(draw.origin == "resampled" for draw in draws) and len(warned) == 1
+
+
+def test_an_event_loop_goes_on_meanwhile(model):
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        texts = [draw.text async for draw in unskew.asample(model, WORD, prompt="Dear Ms ", n=3, sampler="cars", seed=1)]
+        ticking.cancel()
+        # A task that is cancelled leaves nothing behind that fails.
+        task = asyncio.create_task(anext(unskew.asample(model, WORD, prompt="x", n=10**6, sampler="cars", seed=1)))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return texts, ticks
+
+    texts, ticks = asyncio.run(main())
+    assert len(texts) == 3 and ticks > 0
+    assert texts == [draw.text for draw in unskew.sample(model, WORD, prompt="Dear Ms ", n=3, sampler="cars", seed=1)]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A stand-in that follows Ollama's documentation of its OpenAI-compatible interface."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self, value, status=200):
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            if self.path == "/v1/models":
+                return self.answer({"object": "list", "data": [{"id": "llama3.2", "object": "model", "owned_by": "library"}]})
+            self.answer({"error": {"message": "not found"}}, 404)
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.path, body, self.headers.get("Authorization")))
+            texts = ["Ada", "no name", "Alan"]
+            text = texts[len(asked) % 3]
+            if self.path == "/v1/chat/completions":
+                choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+                return self.answer({"id": "chatcmpl-1", "object": "chat.completion", "model": "llama3.2", "choices": [choice]})
+            if self.path == "/v1/completions":
+                choice = {"index": 0, "text": text, "finish_reason": "stop"}
+                return self.answer({"id": "cmpl-1", "object": "text_completion", "model": "llama3.2", "choices": [choice]})
+            self.answer({"error": {"message": "not found"}}, 404)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+
+
+def test_a_server_is_a_model(server, monkeypatch):
+    address, asked = server
+    monkeypatch.setenv("MY_KEY", "sk-secret-123")
+    endpoint = unskew.Endpoint(address, model="llama3.2", server="openai", key="MY_KEY")
+    assert isinstance(endpoint, unskew.Model) and "secret" not in repr(endpoint)
+    for prompt in ["A name:", [{"role": "user", "content": "A name?"}]]:
+        draws = unskew.sample(endpoint, unskew.Constraint.regex("[A-Z][a-z]+"), prompt=prompt, n=4, seed=1)
+        assert {draw.text for draw in draws} == {"Ada", "Alan"}
+    assert {path for path, *_ in asked} == {"/v1/completions", "/v1/chat/completions"}
+    assert all(key == "Bearer sk-secret-123" for *_, key in asked)
+    assert asked[-1][1]["messages"][0]["content"] == "A name?"
+    with pytest.raises(unskew.Error, match="rows") as error:
+        unskew.sample(endpoint, WORD, prompt="x", sampler="cars")
+    assert "secret" not in str(error.value)
+    with pytest.raises(unskew.Error):
+        unskew.Endpoint("http://127.0.0.1:9", retries=0)
+    with pytest.raises(unskew.OptionError):
+        unskew.Endpoint(address, server="fast")
