@@ -20,6 +20,7 @@ mod faithful;
 mod matcher;
 mod sample;
 mod tokenizer;
+mod typed;
 mod view;
 
 use pyo3::prelude::*;
@@ -37,6 +38,7 @@ mod _unskew {
         matcher::{Matcher, accept_batch, fill_batch},
         sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,
+        typed::{_tool_list, _tools},
         view::{Rows, apply},
     };
 

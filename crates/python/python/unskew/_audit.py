@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _unskew
-from ._unskew import Constraint, Tokenizer
+from ._unskew import Tokenizer
 
 __all__ = ["Audit", "audit"]
 
@@ -69,7 +69,7 @@ class Audit:
 
 def audit(
     logits: Callable[[list[list[int]]], Any],
-    constraint: Constraint | None,
+    constraint: Any,
     tokenizer: Tokenizer,
     *,
     samplers: Sequence[str] = ("masked", "cars"),

@@ -15,9 +15,9 @@ use super::{
     worker::{self, Answer, Ask, Question},
 };
 use crate::{
-    constraint::Constraint,
     error::{Class, of_facade},
     tokenizer::Tokenizer,
+    typed::Given,
 };
 
 /// Draws outputs of several samplers: their measures as a text of JSON, and the page. `progress` is called with a
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) fn audit(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
-    constraint: Option<PyRef<'_, Constraint>>,
+    constraint: Option<Given>,
     tokenizer: &Tokenizer,
     samplers: Vec<String>,
     n: usize,
@@ -73,7 +73,7 @@ pub(crate) fn audit(
         }
         None => String::new(),
     };
-    let spec = spec_of(constraint, end)?;
+    let spec = spec_of(constraint.as_deref(), end)?;
     let tokens = std::sync::Arc::clone(&tokenizer.tokens);
     worker.start(ask, move |ask| {
         let asked = Asked { constraint: &spec.to_string(), prompt: &shown, seed, samples: n };

@@ -18,7 +18,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyString},
 };
-use unskew::{Draft, METHODS, Method, Model, Output, Request, Spec, core::Cancel};
+use unskew::{Draft, METHODS, Method, Model, Output, Request, Spec, TokenSpace, core::Cancel};
 
 use self::worker::{Answer, Ask, Asked, Asking, Question, Worker};
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     constraint::{Constraint, end_of},
     error::{Class, of_facade},
     tokenizer::{Tokenizer, ids, numbers},
+    typed::{self, Given, Reader},
     view,
 };
 
@@ -37,6 +38,31 @@ const MAX_BATCH: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct Draw {
     output: Output,
+    tokens: Arc<TokenSpace>,
+    reader: Option<Reader>,
+}
+
+impl Draw {
+    /// The text with the names of control tokens in it, which marks of calls may be.
+    fn whole_text(&self) -> String {
+        let vocabulary = self.tokens.vocabulary();
+        let bytes = self.output.ids.iter().flat_map(|id| match vocabulary.text(*id) {
+            Some(text) => text.to_vec(),
+            None => vocabulary.name(*id).as_bytes().to_vec(),
+        });
+        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+    }
+
+    /// Refuses an output that was cut off, which is no output of the constraint.
+    fn whole(&self) -> PyResult<String> {
+        match self.output.finish.name() {
+            "stop" => Ok(self.whole_text()),
+            _ => Err(Class::Sample.error(format!(
+                "the output was cut off after {} tokens, so that it has no value: raise `max_tokens`",
+                self.output.ids.len()
+            ))),
+        }
+    }
 }
 
 #[pymethods]
@@ -51,6 +77,21 @@ impl Draw {
     #[getter]
     fn text(&self) -> &str {
         &self.output.text
+    }
+
+    /// The value of the text, of the type that the constraint was made of; without one, the text.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.reader {
+            Some(_) => typed::value(py, self.reader.as_ref(), &self.whole()?),
+            None => typed::value(py, None, &self.output.text),
+        }
+    }
+
+    /// The calls of tools in the text, each with its name and typed arguments.
+    #[getter]
+    fn calls(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        typed::calls(py, self.reader.as_ref(), &self.whole()?)
     }
 
     /// The natural logarithm of the probability that the model itself gives the output, its end included.
@@ -136,6 +177,9 @@ pub(crate) struct Draws {
     /// The model that drafts, if it is a function.
     draft: Option<Py<PyAny>>,
     vocab_len: usize,
+    tokens: Arc<TokenSpace>,
+    /// What makes values of outputs.
+    reader: Option<Reader>,
     #[pyo3(get)]
     seed: u64,
     #[pyo3(get)]
@@ -162,7 +206,8 @@ impl Draws {
         if output.is_some() {
             self.worker = Some(worker);
         }
-        Ok(output.map(|output| Draw { output }))
+        let (tokens, reader) = (&self.tokens, &self.reader);
+        Ok(output.map(|output| Draw { output, tokens: Arc::clone(tokens), reader: reader.clone() }))
     }
 
     /// Ends the drawing. Outputs under way are given up.
@@ -278,7 +323,7 @@ fn check_callable(logits: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// The constraint of an option, with the end of its outputs.
-fn spec_of(constraint: Option<PyRef<'_, Constraint>>, end: Option<&str>) -> PyResult<Spec> {
+fn spec_of(constraint: Option<&Constraint>, end: Option<&str>) -> PyResult<Spec> {
     let mut spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
     if let Some(end) = end {
         spec.end = Some(end_of(end)?);
@@ -301,7 +346,7 @@ fn method(name: &str) -> PyResult<Method> {
 pub(crate) fn sample(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
-    constraint: Option<PyRef<'_, Constraint>>,
+    constraint: Option<Given>,
     tokenizer: &Tokenizer,
     n: Option<usize>,
     sampler: &str,
@@ -327,7 +372,8 @@ pub(crate) fn sample(
         request = request.outputs(n);
     }
     request.check(&method).map_err(|error| of_facade(&error))?;
-    let spec = spec_of(constraint, end)?;
+    let reader = constraint.as_ref().and_then(|constraint| constraint.reader.clone());
+    let spec = spec_of(constraint.as_deref(), end)?;
     worker.start(ask, move |ask| {
         worker::draw(ask, || {
             let draws = request.constrain(spec)?.sample_with(method)?;
@@ -345,6 +391,8 @@ pub(crate) fn sample(
                 model: logits.unbind(),
                 draft: draft.filter(PyAnyMethods::is_callable).map(Bound::unbind),
                 vocab_len,
+                tokens: Arc::clone(&tokenizer.tokens),
+                reader,
                 seed,
                 sampler,
                 explain,
