@@ -30,7 +30,7 @@ const USAGE: &str = "\
 cargo xtask TASK
 
   check             all that needs no Python of what CI runs, cheapest first: format, tidy, clippy, docs, tests
-  ci                all that CI runs: `check`, `python --dev numpy`, and the tests in Rust of `real`
+  ci                all that CI runs: `check`, `python --dev numpy` and `pydantic`, and the tests in Rust of `real`
   test              the tests alone
   features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
                     training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
@@ -42,7 +42,7 @@ cargo xtask TASK
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
-                    builds the wheel, and runs its tests in environments under target: `numpy`, and `transformers` with torch, of
+                    builds the wheel, and runs its tests in environments under target: `numpy`, `pydantic`, and `transformers` with torch, of
                     which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter; with --dev the
                     wheel is a debug build, as in CI)
   engines [ENGINE ...] [ARGUMENTS]
@@ -117,7 +117,9 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
 
 fn python(root: &Path, profile: Profile, args: &[&str]) -> Result<()> {
     match args.first().filter(|name| !python::is_environment(name)) {
-        Some(unknown) => Err(format!("there is no environment `{unknown}`: numpy, transformers").into()),
+        Some(unknown) => {
+            Err(format!("there is no environment `{unknown}`: numpy, pydantic, transformers").into())
+        }
         None => python::python(root, profile, args),
     }
 }

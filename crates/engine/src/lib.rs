@@ -84,6 +84,7 @@ mod rejection;
 pub mod spec;
 pub mod tag;
 mod tokens;
+pub mod tools;
 
 pub use unskew_automata::{Dialect, UnknownDialect};
 pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};

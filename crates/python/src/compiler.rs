@@ -21,6 +21,7 @@ use crate::{
     constraint::Constraint,
     error::{Class, guarded, of_engine},
     tokenizer::Tokenizer,
+    typed::Given,
 };
 
 /// How often a thread that waits looks for signals.
@@ -66,11 +67,11 @@ impl Compiler {
     fn compile(
         &self,
         py: Python<'_>,
-        constraint: &Constraint,
+        constraint: Given,
         timeout: Option<f64>,
         fuel: Option<u64>,
     ) -> PyResult<Compiled> {
-        self.compiled(py, constraint, timeout, fuel).map(|compiled| Compiled { compiled })
+        self.compiled(py, &constraint, timeout, fuel).map(|compiled| Compiled { compiled })
     }
 
     /// How many words of 32 bits a mask has.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use pyo3::{
     exceptions::{PyRecursionError, PyTypeError, PyValueError},
     prelude::*,
-    types::{PyDict, PyString, PyType},
+    types::{PyDict, PyString, PyTuple},
 };
 use unskew::{
     Spec, SpecOptions,
@@ -13,17 +13,42 @@ use unskew::{
     engine::{GBNF_BYTES, JsonRequest, RequestRules, spec::RegistrySource},
 };
 
-use crate::error::{Class, guarded, of_engine, of_spec};
+use crate::{
+    error::{Class, guarded, of_engine, of_spec},
+    typed::{self, Given, Reader},
+};
 
 /// A constraint on outputs, as data. `Compiler.compile` makes matchers of it, and `sample` outputs.
 #[pyclass(frozen, eq, module = "unskew")]
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Constraint {
     pub(crate) spec: Spec,
+    /// What makes values of outputs, where the constraint was made of a type.
+    pub(crate) reader: Option<Reader>,
+}
+
+/// Constraints with equal outputs are equal, whatever reads these.
+impl PartialEq for Constraint {
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
+}
+
+impl Constraint {
+    pub(crate) fn untyped(spec: Spec) -> Self {
+        Self { spec, reader: None }
+    }
 }
 
 fn made(options: SpecOptions) -> PyResult<Constraint> {
-    Spec::try_from(options).map(|spec| Constraint { spec }).map_err(|error| of_spec(&error))
+    Spec::try_from(options).map(Constraint::untyped).map_err(|error| of_spec(&error))
+}
+
+/// The outputs of any of the parts.
+fn any(py: Python<'_>, parts: &[&Constraint], canonical: bool) -> PyResult<Constraint> {
+    let any_of = parts.iter().map(|part| part.spec.clone()).collect();
+    let made = made(SpecOptions { any_of, canonical, ..SpecOptions::default() })?;
+    Ok(Constraint { reader: typed::reader_of_any(py, parts)?, ..made })
 }
 
 /// Who ends outputs.
@@ -123,7 +148,7 @@ impl Constraint {
         canonical: bool,
         max_ignored: Option<u32>,
         start: Option<String>,
-        grammars: Option<BTreeMap<String, PyRef<'_, Self>>>,
+        grammars: Option<BTreeMap<String, Given>>,
     ) -> PyResult<Self> {
         let (grammar, grammar_format) = (Some(grammar), Some("lark".to_owned()));
         let grammars = grammars.unwrap_or_default();
@@ -141,16 +166,15 @@ impl Constraint {
     /// The output is one of any of these constraints.
     #[staticmethod]
     #[pyo3(signature = (parts, *, canonical=false))]
-    fn any_of(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+    fn any_of(py: Python<'_>, parts: Vec<Given>, canonical: bool) -> PyResult<Self> {
         some(&parts, "parts")?;
-        let any_of = parts.iter().map(|part| part.spec.clone()).collect();
-        made(SpecOptions { any_of, canonical, ..SpecOptions::default() })
+        any(py, &parts.iter().map(|part| &part.0).collect::<Vec<_>>(), canonical)
     }
 
     /// The output is one of each of these constraints, one after the other.
     #[staticmethod]
     #[pyo3(signature = (parts, *, canonical=false))]
-    fn sequence(parts: Vec<PyRef<'_, Self>>, canonical: bool) -> PyResult<Self> {
+    fn sequence(parts: Vec<Given>, canonical: bool) -> PyResult<Self> {
         some(&parts, "parts")?;
         let sequence = parts.iter().map(|part| part.spec.clone()).collect();
         made(SpecOptions { sequence, canonical, ..SpecOptions::default() })
@@ -225,7 +249,7 @@ impl Constraint {
     #[staticmethod]
     fn response_format(format: &Bound<'_, PyAny>) -> PyResult<Self> {
         let spec = JsonRequest::default().response_format(&json_text(format)?);
-        spec.map(|spec| Self { spec }).map_err(|error| of_engine(&error))
+        spec.map(Self::untyped).map_err(|error| of_engine(&error))
     }
 
     /// The constraint of a request, under the rules of a server: JSON as text or as a value, or a constraint that was
@@ -253,13 +277,13 @@ impl Constraint {
                 guarded(|| Ok(py.detach(|| Spec::of_request(&text, &rules))))
             }
         };
-        made?.map(|spec| Self { spec }).map_err(|error| of_spec(&error))
+        made?.map(Self::untyped).map_err(|error| of_spec(&error))
     }
 
     /// The constraint that JSON describes, as `to_json` writes it.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        Spec::from_json(text).map(|spec| Self { spec }).map_err(|error| of_spec(&error))
+        Spec::from_json(text).map(Self::untyped).map_err(|error| of_spec(&error))
     }
 
     /// The same constraint with other limits on its cost: numbers by the names that errors give, as in
@@ -269,13 +293,71 @@ impl Constraint {
         for (name, value) in limits {
             spec.limits.set(&name, value).map_err(|error| of_spec(&error))?;
         }
-        Ok(Self { spec })
+        Ok(Self { spec, reader: self.reader.clone() })
     }
 
     /// The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is
     /// where nobody says), or `model`, where the model ends its text. Masks are the same under both.
     fn with_end(&self, end: &str) -> PyResult<Self> {
-        Ok(Self { spec: self.spec.clone().ending(end_of(end)?) })
+        Ok(Self { spec: self.spec.clone().ending(end_of(end)?), reader: self.reader.clone() })
+    }
+
+    /// The outputs that are values of a type: JSON, or bare texts of a list of texts and of a compiled pattern.
+    #[staticmethod]
+    fn of(r#type: &Bound<'_, PyAny>) -> PyResult<Self> {
+        typed::of(r#type)
+    }
+
+    /// The outputs in which a model calls tools: functions, the list of an MCP server, or OpenAI's tools.
+    #[staticmethod]
+    #[pyo3(signature = (tools, *, model, choice=None, parallel=true, reasoning=None, response_format=None, closed=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
+    fn tools<'py>(
+        py: Python<'py>,
+        tools: Bound<'py, PyAny>,
+        model: &str,
+        choice: Option<Bound<'py, PyAny>>,
+        parallel: bool,
+        reasoning: Option<Bound<'py, PyAny>>,
+        response_format: Option<Bound<'py, PyAny>>,
+        closed: Option<bool>,
+    ) -> PyResult<Self> {
+        let rules = py.import("unskew._tools")?;
+        let arguments = (tools, model, choice, parallel, reasoning, response_format, closed);
+        Ok(rules.call_method1("constraint", arguments)?.cast::<Self>()?.get().clone())
+    }
+
+    /// The value of a text that is an output: of the type that the constraint was made of, or the text itself.
+    fn value_of(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+        typed::value(py, self.reader.as_ref(), text)
+    }
+
+    /// The calls of tools in a text that is an output, control tokens by their names.
+    fn calls_of(&self, py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+        typed::calls(py, self.reader.as_ref(), text)
+    }
+
+    /// The same constraint with what reads its outputs.
+    fn _read_by(&self, reader: Py<PyAny>) -> Self {
+        Self { spec: self.spec.clone(), reader: Some(Reader::new(reader)) }
+    }
+
+    fn __or__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        any(other.py(), &[self, &typed::part(other)?], false)
+    }
+
+    fn __ror__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        any(other.py(), &[&typed::part(other)?, self], false)
+    }
+
+    fn __add__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let sequence = vec![self.spec.clone(), typed::part(other)?.spec];
+        made(SpecOptions { sequence, ..SpecOptions::default() })
+    }
+
+    fn __radd__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let sequence = vec![typed::part(other)?.spec, self.spec.clone()];
+        made(SpecOptions { sequence, ..SpecOptions::default() })
     }
 
     /// The constraint as one line of JSON.
@@ -333,8 +415,13 @@ impl Constraint {
     }
 
     /// Pickle finds no static method of a class, so that it is called by its name.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyType>,))> {
-        let caller = slf.py().import("operator")?.getattr("methodcaller")?;
-        Ok((caller.call1(("from_json", slf.get().to_json()?))?, (slf.get_type(),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, json) = (slf.py(), slf.get().to_json()?);
+        if let Some(reader) = &slf.get().reader {
+            let restored = py.import("unskew._types")?.getattr("restored")?;
+            return Ok((restored, (json, reader.as_ref()).into_pyobject(py)?));
+        }
+        let caller = py.import("operator")?.getattr("methodcaller")?;
+        Ok((caller.call1(("from_json", json))?, (slf.get_type(),).into_pyobject(py)?))
     }
 }

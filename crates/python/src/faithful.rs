@@ -27,6 +27,7 @@ use crate::{
     constraint::Constraint,
     error::{Class, guarded},
     tokenizer::numbers,
+    typed::Given,
     view,
 };
 
@@ -193,7 +194,7 @@ impl Faithful {
     fn begin(
         &self,
         py: Python<'_>,
-        constraint: &Constraint,
+        constraint: Given,
         prompt: Vec<u32>,
         seed: u64,
         alone: bool,
@@ -207,9 +208,9 @@ impl Faithful {
             Some(id) => marks_rejections(self.compiler.get().tokens().vocabulary(), row_len, id)?,
             None => self.reject_id,
         };
-        let key = Key::of(constraint, prompt, options)?;
+        let key = Key::of(&constraint, prompt, options)?;
         let end = constraint.spec.end();
-        let compiled = self.compiler.get().compiled(py, constraint, timeout, fuel)?;
+        let compiled = self.compiler.get().compiled(py, &constraint, timeout, fuel)?;
         let begin = || {
             // A file that the constraint names may have changed.
             let known =
@@ -237,11 +238,11 @@ impl Faithful {
     fn stats<'py>(
         &self,
         py: Python<'py>,
-        constraint: &Constraint,
+        constraint: Given,
         prompt: Vec<u32>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let key = Key::of(constraint, prompt, options)?;
+        let key = Key::of(&constraint, prompt, options)?;
         self.table.find(&key).map(|task| stats(py, &task)).transpose()
     }
 

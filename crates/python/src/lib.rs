@@ -21,6 +21,7 @@ mod matcher;
 mod model;
 mod sample;
 mod tokenizer;
+mod typed;
 mod view;
 
 use pyo3::prelude::*;
@@ -39,6 +40,7 @@ mod _unskew {
         model::{Endpoint, Model},
         sample::{Draw, Draws, audit::audit, methods, sample},
         tokenizer::Tokenizer,
+        typed::{_tool_list, _tools},
         view::{Rows, apply},
     };
 

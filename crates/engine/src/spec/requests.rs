@@ -185,7 +185,7 @@ impl JsonRequest {
     }
 }
 
-fn refused(error: crate::tag::TagError) -> Error {
+pub(crate) fn refused(error: crate::tag::TagError) -> Error {
     Error::combination(format!("`{}`: {}", error.pointer, error.message))
 }
 
@@ -242,7 +242,7 @@ const ADDING: &[&str] = &[
 ];
 
 /// The schema with every object closed that declares members.
-fn closed<'s>(schema: &'s str, at: &str, nest: usize) -> Result<Cow<'s, str>> {
+pub(crate) fn closed<'s>(schema: &'s str, at: &str, nest: usize) -> Result<Cow<'s, str>> {
     if nest > MAX_NEST {
         return Err(Error::combination(format!("`{at}`: schemas nest deeper than {MAX_NEST}")));
     }

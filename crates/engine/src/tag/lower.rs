@@ -240,6 +240,9 @@ impl<'a> Lowering<'a> {
                 Ok(if at_least_one { all } else { self.builder.optional(all) })
             }
             "token" => {
+                if fields.get("or_text")?.unwrap_or(false) {
+                    return self.token_or_text(fields);
+                }
                 let token = self.token(fields, "token")?;
                 self.named(&fields.at, &token)
             }

@@ -17,7 +17,7 @@
 //! | `triggered_tags` | free text in which a trigger begins a tag: the rest of a tag that begins with it follows |
 //! | `tags_with_separator` | tags with `separator` between them |
 //! | `dispatch` | free text in which a pattern of `rules` is followed by its format |
-//! | `token` | one token, by its number, its name or its text |
+//! | `token` | one token, by its number, its name or its text; with `or_text`, the control token of this name, or the text where there is none |
 //! | `exclude_token` | one token but `exclude_tokens` |
 //! | `any_tokens` | tokens but `exclude_tokens`, at most `max_tokens` |
 //! | `token_triggered_tags`, `token_dispatch` | free tokens, with tokens as triggers |
@@ -76,7 +76,7 @@
 mod free;
 mod lower;
 mod schemas;
-mod style;
+pub(crate) mod style;
 mod tokens;
 
 use std::sync::Arc;

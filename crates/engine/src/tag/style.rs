@@ -27,7 +27,7 @@ const QUOTED: &str = r#"[^"<>\s\x00](?:[^"<>\r\n\x00]*[^"<>\s\x00])?"#;
 const UNESCAPED: &str = r#"[^\x00"&<>]+"#;
 
 /// The style of this name.
-pub(super) fn named(name: &str) -> Option<ElementStyle> {
+pub(crate) fn named(name: &str) -> Option<ElementStyle> {
     Some(match name {
         "qwen_xml" => ElementStyle {
             before: "<parameter={name}",

@@ -235,6 +235,19 @@ impl Lowering<'_> {
         Ok(token)
     }
 
+    /// The control token of this name, or its text where there is none.
+    pub(super) fn token_or_text(&mut self, fields: &mut Fields) -> Made {
+        let name: String = fields.required("token")?;
+        let mut control = self.vocabulary.into_iter().flat_map(Vocabulary::control_tokens);
+        match control.find(|(_, known)| *known == name) {
+            Some((id, _)) => {
+                let named = Named { name, ids: vec![id], is_text: false };
+                self.named(&fields.at, &named)
+            }
+            None => Ok(self.builder.literal(name)),
+        }
+    }
+
     /// The token of this number; or the control token of this name, or all tokens of this text.
     fn token_named(&mut self, token: &TokenName, at: &str) -> Made<Named> {
         let Some(vocabulary) = self.vocabulary else {

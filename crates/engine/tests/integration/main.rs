@@ -16,4 +16,5 @@ mod tag_parts;
 mod tag_schemas;
 mod tags;
 mod tokens;
+mod tools;
 mod written;

@@ -1,6 +1,6 @@
 """Constrained decoding that keeps the language model's own distribution.
 
-A constraint (a regex, a JSON Schema, a grammar, a list, a structural tag) is compiled for the tokens of one model. A
+A constraint (a type, a regex, a JSON Schema, a grammar, a list, a structural tag, tools) is compiled for the tokens of one model. A
 `Matcher` then says which tokens may come next, as a bit mask that is exact: bit for bit the tokens that `accept` takes.
 `sample` draws outputs of any model from P(output | constraint), which masking alone does not.
 """
@@ -18,6 +18,7 @@ from ._errors import (
     SampleError,
     TokenizerError,
 )
+from ._tools import Call, tool_list
 from ._unskew import (
     COMPILE_FUEL,
     Capture,
@@ -47,6 +48,7 @@ from ._unskew import (
 __all__ = [
     "Audit",
     "COMPILE_FUEL",
+    "Call",
     "Capture",
     "Compiled",
     "Compiler",
@@ -80,4 +82,5 @@ __all__ = [
     "known_walks",
     "merge_stats",
     "step_walks",
+    "tool_list",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _unskew
-from ._unskew import Constraint, Model, Tokenizer
+from ._unskew import Model, Tokenizer
 
 __all__ = ["Audit", "audit"]
 
@@ -69,7 +69,7 @@ class Audit:
 
 def audit(
     logits: Callable[[list[list[int]]], Any] | Model,
-    constraint: Constraint | None,
+    constraint: Any,
     tokenizer: Tokenizer | None = None,
     *,
     samplers: Sequence[str] = ("masked", "cars"),

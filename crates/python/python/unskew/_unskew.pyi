@@ -2,10 +2,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, final, overload
 
+from ._tools import Call
+
 __version__: str
 
 #: Some 5 seconds of compiling, as fuel.
 COMPILE_FUEL: int
+
+#: A constraint, or a type that `Constraint.of` makes one of.
+Given: TypeAlias = Any
 
 class Fate(TypedDict):
     pointer: str | None
@@ -108,6 +113,39 @@ class Constraint:
     """
 
     @staticmethod
+    def of(type: Any) -> Constraint:
+        """The outputs that are values of a type; a draw's `value` is one.
+
+        A list of texts (a `Literal` or an `Enum` of strings alone) and a compiled pattern are written as they are. A value of any other type is
+        JSON: scalars, `list`, `dict`, `tuple`, `set`, unions, dataclasses, `TypedDict`, `NamedTuple`, dates, times, UUIDs, and all that pydantic
+        knows, where it is installed. A type stands for its constraint wherever a function takes one. Raises `ConstraintError` for a type that
+        no schema describes exactly, with the type as its place.
+        """
+    @staticmethod
+    def tools(
+        tools: Any,
+        *,
+        model: str,
+        choice: Any = "auto",
+        parallel: bool = True,
+        reasoning: bool | Literal["auto"] | None = None,
+        response_format: Any = None,
+        closed: bool | None = None,
+    ) -> Constraint:
+        """The outputs in which a model calls tools, as its family writes them; a draw's `calls` are read back.
+
+        `tools`: functions with annotated parameters, the list that an MCP server answers to `tools/list`, or tools of OpenAI's interface.
+        `model`: the name of the model, or of its family (an unknown one is an error that lists those that are known). `choice`: "auto",
+        "required", "none", a function or the name of a tool. `reasoning`: whether the model reasons first in its own marks. `response_format`: a
+        type, or OpenAI's object, of an answer without calls; a draw's `value` is one then, and None where there are calls. `closed`: whether
+        objects of schemas that declare members have no others (None: where a tool says `strict`; those of functions always).
+        """
+    def value_of(self, text: str) -> Any:
+        """The value of a text that is an output, of the type that the constraint was made of; without one, the text. Raises `ConstraintError`
+        for a text that is no value, and by its name for a validator that refuses it."""
+    def calls_of(self, text: str) -> list[Call]:
+        """The calls of tools in a text that is an output, with control tokens by their names."""
+    @staticmethod
     def regex(pattern: str, *, dialect: str | None = None, canonical: bool = False) -> Constraint:
         """The whole output matches the pattern, as `re.fullmatch` has it. `dialect` is `python` (default), `rust` or `ecma`."""
     @staticmethod
@@ -140,17 +178,17 @@ class Constraint:
         canonical: bool = False,
         max_ignored: int | None = None,
         start: str | None = None,
-        grammars: Mapping[str, Constraint] | None = None,
+        grammars: Mapping[str, Given] | None = None,
     ) -> Constraint:
         """The output is a word of a grammar in Lark, or of llguidance's list of grammars in JSON.
 
         `start`: the start rule. `grammars`: the constraints that the grammar uses as `@name`.
         """
     @staticmethod
-    def any_of(parts: Sequence[Constraint], *, canonical: bool = False) -> Constraint:
+    def any_of(parts: Sequence[Given], *, canonical: bool = False) -> Constraint:
         """The output is one of any of these constraints."""
     @staticmethod
-    def sequence(parts: Sequence[Constraint], *, canonical: bool = False) -> Constraint:
+    def sequence(parts: Sequence[Given], *, canonical: bool = False) -> Constraint:
         """The output is one of each of these constraints, one after the other. A token may cross the boundary."""
     @staticmethod
     def gbnf(grammar: str, *, canonical: bool = False, start: str | None = None) -> Constraint:
@@ -203,6 +241,7 @@ class Constraint:
     def with_end(self, end: str) -> Constraint:
         """The same constraint with outputs that end so: `free`, where the model's text leaves the constraint (as it is where nobody says),
         or `model`, where the model ends its text. Masks are the same under both."""
+    def _read_by(self, reader: Any) -> Constraint: ...
     def to_json(self) -> str:
         """The constraint as one line of JSON."""
     def explain(self) -> list[Fate]:
@@ -214,6 +253,12 @@ class Constraint:
         A text beyond `max_bytes` is loosened. Raises `ConstraintError` for what GBNF does not describe, where the text stays too long, and
         with `strict` for each place where it would allow more.
         """
+    def __or__(self, other: Given) -> Constraint:
+        """The outputs of either; a `str` stands for itself."""
+    def __ror__(self, other: Given) -> Constraint: ...
+    def __add__(self, other: Given) -> Constraint:
+        """The outputs of one after the other; a `str` stands for itself. They have no type: a draw's `value` is the text."""
+    def __radd__(self, other: Given) -> Constraint: ...
     def __hash__(self) -> int: ...
 
 @final
@@ -232,7 +277,7 @@ class Compiler:
         library_bytes: int | None = None,
         constraint_bytes: int | None = None,
     ) -> None: ...
-    def compile(self, constraint: Constraint, *, timeout: float | None = None, fuel: int | None = None) -> Compiled:
+    def compile(self, constraint: Given, *, timeout: float | None = None, fuel: int | None = None) -> Compiled:
         """The constraint, compiled or kept from before, within `timeout` seconds and `fuel` units of work.
 
         Whether fuel suffices depends on the constraint and the tokens alone, so that processes which must decide alike do:
@@ -385,6 +430,12 @@ class Draw:
     def text(self) -> str:
         """The text, with replacement characters where it is not UTF-8."""
     @property
+    def value(self) -> Any:
+        """The value of the text, as `Constraint.value_of` reads it. Raises `SampleError` where the output was cut off."""
+    @property
+    def calls(self) -> list[Call]:
+        """The calls of tools in the text, as `Constraint.calls_of` reads them. Raises `OptionError` where the constraint is none of tools."""
+    @property
     def log_prob(self) -> float:
         """The natural logarithm of the probability that the model itself gives the output, its end included."""
     @property
@@ -491,7 +542,7 @@ class Draws(Iterator[Draw]):
 
 def sample(
     logits: Callable[[list[list[int]]], Any] | Model,
-    constraint: Constraint | None,
+    constraint: Given | None,
     tokenizer: Tokenizer | None = None,
     *,
     n: int | None = None,
@@ -523,7 +574,7 @@ def sample(
 
 def audit(
     logits: Callable[[list[list[int]]], Any] | Model,
-    constraint: Constraint | None,
+    constraint: Given | None,
     tokenizer: Tokenizer | None = None,
     *,
     samplers: Sequence[str],
@@ -541,6 +592,10 @@ def audit(
 ) -> tuple[str, str]:
     """The measures of `unskew.audit` as a text of JSON, and its page."""
 
+def _tool_list(tools: str, closed: bool | None = None) -> list[tuple[str, str, str]]: ...
+def _tools(
+    model: str, tools: str, choice: str, parallel: bool, reasoning: str, response: str | None, closed: bool | None
+) -> tuple[Constraint, str]: ...
 def methods() -> list[Method]:
     """The samplers, with their parameters and the distributions of their outputs."""
 
@@ -590,7 +645,7 @@ class Faithful:
     ) -> None: ...
     def begin(
         self,
-        constraint: Constraint,
+        constraint: Given,
         prompt: Sequence[int],
         *,
         seed: int,
@@ -609,7 +664,7 @@ class Faithful:
         numbers; `reject_id` is another id than that of all walks. Raises `ConstraintError`, `DeadlineError`, `OptionError`, and `SampleError`
         where walks under way hold all the memory.
         """
-    def stats(self, constraint: Constraint, prompt: Sequence[int], **options: Unpack[WalkOptions]) -> WalkStats | None:
+    def stats(self, constraint: Given, prompt: Sequence[int], **options: Unpack[WalkOptions]) -> WalkStats | None:
         """The findings so far, as `Walk.stats`; None where no walk is known."""
     def forget(self, context: str | None = None) -> None:
         """Forgets all that was learned in a context (None: in all), whose model was replaced. Its walks under way are rejected."""

@@ -17,9 +17,9 @@ use super::{
     worker::{self, Ask, Question},
 };
 use crate::{
-    constraint::Constraint,
     error::{Class, of_facade},
     tokenizer::Tokenizer,
+    typed::Given,
 };
 
 /// Draws outputs of several samplers: their measures as a text of JSON, and the page. `progress` is called with a
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) fn audit(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
-    constraint: Option<PyRef<'_, Constraint>>,
+    constraint: Option<Given>,
     tokenizer: Option<&Tokenizer>,
     samplers: Vec<String>,
     n: usize,
@@ -75,7 +75,7 @@ pub(crate) fn audit(
     for method in &methods {
         request.check(method).map_err(|error| of_facade(&error))?;
     }
-    let spec = spec_of(constraint, end)?;
+    let spec = spec_of(constraint.as_deref(), end)?;
     let tokens = std::sync::Arc::clone(source.tokens());
     worker.start(ask, move |ask| {
         let asked = Asked { constraint: &spec.to_string(), prompt: &shown, seed, samples: n };

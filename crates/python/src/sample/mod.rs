@@ -19,7 +19,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple},
 };
-use unskew::{Draft, METHODS, Method, Output, Prompt, Request, Spec, core::Cancel};
+use unskew::{Draft, METHODS, Method, Output, Prompt, Request, Spec, TokenSpace, core::Cancel};
 
 use self::{
     source::Source,
@@ -30,6 +30,7 @@ use crate::{
     constraint::{Constraint, end_of},
     error::{Class, of_facade},
     tokenizer::{Tokenizer, numbers},
+    typed::{self, Given, Reader},
     view,
 };
 
@@ -42,6 +43,31 @@ const MAX_BATCH: usize = 65_536;
 pub(crate) struct Draw {
     output: Output,
     prompt: usize,
+    tokens: Arc<TokenSpace>,
+    reader: Option<Reader>,
+}
+
+impl Draw {
+    /// The text with the names of control tokens in it, which marks of calls may be.
+    fn whole_text(&self) -> String {
+        let vocabulary = self.tokens.vocabulary();
+        let bytes = self.output.ids.iter().flat_map(|id| match vocabulary.text(*id) {
+            Some(text) => text.to_vec(),
+            None => vocabulary.name(*id).as_bytes().to_vec(),
+        });
+        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+    }
+
+    /// Refuses an output that was cut off, which is no output of the constraint.
+    fn whole(&self) -> PyResult<String> {
+        match self.output.finish.name() {
+            "stop" => Ok(self.whole_text()),
+            _ => Err(Class::Sample.error(format!(
+                "the output was cut off after {} tokens, so that it has no value: raise `max_tokens`",
+                self.output.ids.len()
+            ))),
+        }
+    }
 }
 
 #[pymethods]
@@ -56,6 +82,21 @@ impl Draw {
     #[getter]
     fn text(&self) -> &str {
         &self.output.text
+    }
+
+    /// The value of the text, of the type that the constraint was made of; without one, the text.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.reader {
+            Some(_) => typed::value(py, self.reader.as_ref(), &self.whole()?),
+            None => typed::value(py, None, &self.output.text),
+        }
+    }
+
+    /// The calls of tools in the text, each with its name and typed arguments.
+    #[getter]
+    fn calls(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        typed::calls(py, self.reader.as_ref(), &self.whole()?)
     }
 
     /// The natural logarithm of the probability that the model itself gives the output, its end included.
@@ -178,6 +219,9 @@ pub(crate) struct Draws {
     is_each: bool,
     /// Whether a warning has told of outputs that were resampled.
     is_warned: bool,
+    tokens: Arc<TokenSpace>,
+    /// What makes values of outputs.
+    reader: Option<Reader>,
     #[pyo3(get)]
     seed: u64,
     #[pyo3(get)]
@@ -208,7 +252,8 @@ impl Draws {
                 }
                 let output = *output.map_err(|error| of_facade(&error))?;
                 self.warn(py, &output)?;
-                Ok(Some(Draw { output, prompt }))
+                let (tokens, reader) = (Arc::clone(&self.tokens), self.reader.clone());
+                Ok(Some(Draw { output, prompt, tokens, reader }))
             }
             Err(error) => Err(error),
         }
@@ -357,7 +402,7 @@ fn named_draft(draft: &Bound<'_, PyAny>) -> Option<Draft> {
 }
 
 /// The constraint of an option, with the end of its outputs.
-fn spec_of(constraint: Option<PyRef<'_, Constraint>>, end: Option<&str>) -> PyResult<Spec> {
+fn spec_of(constraint: Option<&Constraint>, end: Option<&str>) -> PyResult<Spec> {
     let mut spec = constraint.map(|constraint| constraint.spec.clone()).unwrap_or_default();
     if let Some(end) = end {
         spec.end = Some(end_of(end)?);
@@ -380,7 +425,7 @@ fn method(name: &str) -> PyResult<Method> {
 pub(crate) fn sample(
     py: Python<'_>,
     logits: Bound<'_, PyAny>,
-    constraint: Option<PyRef<'_, Constraint>>,
+    constraint: Option<Given>,
     tokenizer: Option<&Tokenizer>,
     n: Option<usize>,
     sampler: &str,
@@ -423,7 +468,8 @@ pub(crate) fn sample(
         request = request.outputs(n);
     }
     request.check(&method).map_err(|error| of_facade(&error))?;
-    let spec = spec_of(constraint, end)?;
+    let reader = constraint.as_ref().and_then(|constraint| constraint.reader.clone());
+    let spec = spec_of(constraint.as_deref(), end)?;
     let is_each = prompts.is_some();
     worker.start(ask, move |ask| {
         worker::draw(ask, || {
@@ -448,6 +494,8 @@ pub(crate) fn sample(
                 vocab_len,
                 is_each,
                 is_warned: false,
+                tokens: Arc::clone(source.tokens()),
+                reader,
                 seed,
                 sampler,
                 explain,

@@ -18,7 +18,7 @@ __all__ = ["Output", "Result", "sample"]
 def sample(
     url: str,
     prompt: str | Sequence[int],
-    constraint: unskew.Constraint,
+    constraint: Any,
     *,
     n: int,
     max_tokens: int,
@@ -46,7 +46,7 @@ def sample(
         # The end is one of the tokens that SGLang counts.
         "max_new_tokens": max_tokens + 1,
         "temperature": temperature,
-        "custom_params": {"unskew": json.dumps({"constraint": constraint.to_json(), "mode": mode, "log_masks": log_masks})},
+        "custom_params": {"unskew": json.dumps({"constraint": unskew.Constraint.of(constraint).to_json(), "mode": mode, "log_masks": log_masks})},
     }
     name, value = ("text", prompt) if isinstance(prompt, str) else ("input_ids", list(prompt))
     last: dict[str, Any] = {}

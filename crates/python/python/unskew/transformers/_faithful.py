@@ -19,7 +19,7 @@ from transformers.generation import stopping_criteria as criteria
 from transformers.utils import ModelOutput
 
 from .._errors import OptionError, SampleError
-from .._unskew import Constraint, Draw, Tokenizer, sample
+from .._unskew import Draw, Tokenizer, sample
 from ._model import Model
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def faithful(
     stopping_criteria: Iterable[Any] | None = None,
     generation_config: GenerationConfig | None = None,
     *,
-    constraint: Constraint | None = None,
+    constraint: Any = None,
     tokens: Any = None,
     sampler: str = "auto",
     seed: int | None = None,
@@ -122,7 +122,7 @@ def faithful(
     it is), stopping criteria beside length and end, beams, and inputs that are no ids. Raises `SampleError` where the sampler has no output.
     """
     if constraint is None:
-        raise OptionError("`constraint` is missing: give an `unskew.Constraint`")
+        raise OptionError("`constraint` is missing: give an `unskew.Constraint` or a type")
     if generation_config is None:
         raise OptionError("faithful is an argument of `generate`: call `model.generate(..., custom_generate=faithful)`")
     rows = Model(model, kv_bytes=kv_bytes)

@@ -28,7 +28,7 @@ __all__ = ["Output", "Result", "ServerError", "complete"]
 def complete(
     base_url: str,
     prompt: str | list[int],
-    constraint: unskew.Constraint,
+    constraint: Any,
     *,
     n: int = 1,
     model: str | None = None,
@@ -50,7 +50,7 @@ def complete(
     """
     if model is None:
         model = call(f"{base_url}/models", None, api_key, timeout)["data"][0]["id"]
-    wish = {"constraint": json.loads(constraint.to_json()), "mode": mode, "log_masks": log_masks}
+    wish = {"constraint": json.loads(unskew.Constraint.of(constraint).to_json()), "mode": mode, "log_masks": log_masks}
     if walks is not None:
         wish["walks"] = walks
     body = {
