@@ -476,7 +476,7 @@ fn a_panic_of_a_model_reaches_the_task() {
     use std::{
         panic::{AssertUnwindSafe, catch_unwind},
         pin::pin,
-        task::{Context, Poll, Waker},
+        task::{Context, Waker},
     };
 
     use futures_core::Stream;
@@ -488,7 +488,7 @@ fn a_panic_of_a_model_reaches_the_task() {
     let draws = request.observe(|_| panic!("in the observer")).sample("masked").unwrap();
     let mut stream = pin!(draws.into_stream());
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        while let Poll::Pending = stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())) {
+        while stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())).is_pending() {
             std::thread::yield_now();
         }
     }));
