@@ -10,10 +10,10 @@ use crate::{
 
 /// The features that [`check`] has: all but those with burn or wgpu, which take longer to build than everything else
 /// together, see [`features`] and [`wgpu`].
-const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/train";
+const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/train,unskew/stream";
 
 /// The features of [`features`].
-const HEAVY: &str = "unskew/gpu,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
+const HEAVY: &str = "unskew/gpu,unskew/schemars,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
 const PUBLISHED: [&str; 20] = [
@@ -61,8 +61,9 @@ pub(crate) fn features(root: &Path) -> Result<()> {
     lints(root, &["--workspace", "--features", HEAVY])?;
     // Of the whole workspace: with one package alone, cargo chooses other features for libraries, and builds them
     // again.
-    let test = ["test", "--workspace", "--features", "unskew-runner/train,unskew-sets/wgpu"];
-    cargo(root, &[&test[..], &["--test", "burn", "--test", "training", "--test", "gpu"]].concat())
+    let test = ["test", "--workspace", "--features", "unskew-runner/train,unskew-sets/wgpu,unskew/schemars"];
+    let tests = ["--test", "burn", "--test", "training", "--test", "gpu", "--test", "typed"];
+    cargo(root, &[&test[..], &tests].concat())
 }
 
 /// The build that no other task has: models on a GPU, and sets beside them. As with [`features`], tests without an
@@ -105,7 +106,7 @@ fn without_features(root: &Path) -> Result<()> {
 }
 
 pub(crate) fn test(root: &Path) -> Result<()> {
-    cargo(root, &["test", "--workspace"])
+    cargo(root, &["test", "--workspace", "--features", "unskew/stream"])
 }
 
 /// Packages every published crate and checks each by itself, out of the packages alone: with its own features and no

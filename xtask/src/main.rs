@@ -39,6 +39,7 @@ cargo xtask TASK
   llama-cpp         format, clippy, docs and tests of models that llama.cpp runs: C++, which is in no other task (cmake, a C++ compiler
                     and libclang; 5 minutes to build on two cores)
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
+  pages FOLDER      pages of a manual and completions of shells, for a release
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -95,6 +96,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["wgpu"] => check::wgpu(root),
         ["llama-cpp"] => check::llama_cpp(root),
         ["tidy"] => tidy::tidy(root),
+        ["pages", folder] => pages(root, folder),
         ["package"] => check::package(root),
         ["wheel"] => python::wheel(root, Profile::Release).map(drop),
         ["python", "--dev", rest @ ..] => python(root, Profile::Dev, rest),
@@ -132,6 +134,11 @@ fn root() -> PathBuf {
 fn train(root: &Path, steps: &[&str]) -> Result<()> {
     let package = ["run", "--release", "--package", "unskew-tiny-model-train", "--features", "train", "--"];
     cargo(root, &[&package[..], steps].concat())
+}
+
+/// The library that makes them is in no program that is released, so that an example has it.
+fn pages(root: &Path, folder: &str) -> Result<()> {
+    cargo(root, &["run", "--package", "unskew", "--example", "pages", "--", folder])
 }
 
 /// Runs libFuzzer without sanitizers, which need a nightly toolchain; the crates have no unsafe code.

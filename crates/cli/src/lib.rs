@@ -58,7 +58,26 @@
 //! | `llama_cpp` | GGUF files that llama.cpp runs (feature `llama-cpp`); [`runner`] runs most without it |
 //! | [`tiny_model`] | the embedded models (feature `tiny-model`) |
 //!
-//! A library should depend with `default-features = false`: the default feature `cli` is the command line.
+//! # Features
+//!
+//! | feature | for | with it |
+//! |---|---|---|
+//! | `cli` (default) | the program | `command-line`, `tiny-model` |
+//! | `https` (default) | models that a server runs, also over TLS | `http`; a C compiler builds ring |
+//! | `http` | models that a server runs | `facade` |
+//! | `command-line` | [`command_line`] in a program of one's own | `facade`, `runner` |
+//! | `facade` | [`Model`], [`Spec`], [`Request`] | `vocab` |
+//! | `runner` | transformers on the CPU, chat templates | |
+//! | `tiny-model` | the embedded models | five megabytes |
+//! | `vocab` | `tokenizer.json` files | the tokenizers library |
+//! | `schemars` | `Spec::of::<T>()`: the constraint of a type | `facade`; serde_json keeps the order of members |
+//! | `stream` | `Draws::into_stream`: outputs in async programs | `facade` |
+//! | `gpu` | sets on a GPU | wgpu |
+//! | `wgpu` | models on a GPU, too | `gpu`, `runner`; 25 CPU-minutes of build |
+//! | `llama-cpp` | GGUF files that llama.cpp runs | `facade`; a C++ compiler, cmake and libclang |
+//! | `llama-cpp-cuda`, `llama-cpp-metal`, `llama-cpp-vulkan` | the same on GPUs | `llama-cpp`; the SDK of each |
+//!
+//! A library should depend with `default-features = false, features = ["facade"]`, and `runner` or `http` for models.
 //!
 //! # Example: the parts by themselves
 //!

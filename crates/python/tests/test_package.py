@@ -98,7 +98,11 @@ def test_the_command_line(tokenizer_path):
     answer = run("check", *known, "--regex", "[0-9]+", "--text", "17")
     assert answer.returncode == 0 and answer.stdout, answer
     wrong = run("check", *known, "--regex", "[0-9", "--text", "17")
-    assert wrong.returncode == 2 and wrong.stderr.startswith("error: ") and wrong.stderr.count("\n") == 1, wrong
+    # The message, and below it the place in the regex.
+    assert wrong.returncode == 2 and wrong.stderr.startswith("error: "), wrong
+    assert wrong.stderr.splitlines()[1] == " --> --regex:1:1" and wrong.stderr.endswith("^\n"), wrong
+    quiet = run("check", *known, "--regex", "[0-9", "--text", "17", "--quiet")
+    assert quiet.stderr == wrong.stderr.splitlines(keepends=True)[0], quiet
     # The wheel has no embedded model.
     absent = run("generate", "--regex", "a")
     assert absent.returncode == 2 and "embedded model" in absent.stderr, absent

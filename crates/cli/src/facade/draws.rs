@@ -54,6 +54,31 @@ pub struct Output {
     pub captures: Option<Result<Vec<Capture>, CaptureError>>,
 }
 
+impl Output {
+    /// The value of which the output is the JSON.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew::{Model, Spec, TokenSpace, core::TableModel};
+    ///
+    /// let table = TableModel::uniform(["0", "1", "2"]);
+    /// let tokens = TokenSpace::from_vocabulary(table.vocabulary().clone());
+    /// let spec = Spec::json_schema(r#"{"type": "integer", "minimum": 1, "maximum": 20}"#);
+    /// let mut draws = Model::new(table, tokens)?.prompt("").constrain(spec)?.seed(1).sample("disc")?;
+    /// let number: u8 = draws.next().expect("draws have no end")?.parse()?;
+    /// assert!((1..=20).contains(&number));
+    /// # Ok::<(), unskew::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] where it is not: an output that was cut off, or of another constraint.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.text).map_err(|error| Error::Value(error.into()))
+    }
+}
+
 /// The parts of a request that drawing needs.
 pub(crate) struct Plan {
     pub(crate) tokens: Arc<TokenSpace>,

@@ -57,6 +57,9 @@ pub enum Error {
         /// The outputs that were drawn before.
         outputs: u64,
     },
+    /// An output that is no value of a type.
+    #[error("the output is no such value: {0}")]
+    Value(BoxError),
     /// A part that this program was built without.
     #[error("{what} needs the feature `{feature}` of unskew, and this program was built without it")]
     NotBuilt {

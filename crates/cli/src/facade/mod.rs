@@ -24,9 +24,13 @@ pub mod method;
 mod model;
 mod prompt;
 mod request;
+#[cfg(feature = "stream")]
+mod stream;
 
 #[cfg(feature = "command-line")]
 pub(crate) use self::compile::compile;
+#[cfg(feature = "stream")]
+pub use self::stream::DrawStream;
 pub use self::{
     any_model::{AnyModel, AnyModelError, AnySequence},
     drafts::{Draft, Drafted},
@@ -42,6 +46,6 @@ pub use self::{
     request::{Ended, Request, Start},
 };
 pub use unskew_engine::{
-    BoxError, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError, SpecOptions,
-    TokenSpace, chain, items, read, spec,
+    BoxError, CallStyle, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError,
+    SpecOptions, TokenSpace, Tools, chain, items, read, spec,
 };

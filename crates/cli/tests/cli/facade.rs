@@ -415,3 +415,82 @@ fn parts_that_do_not_go_together_are_typed_errors() {
     assert_eq!(draws.method(), &Method::Masked);
     assert!(draws.explain().starts_with("masked: the model's own distribution (chosen because "));
 }
+
+/// The outputs of a stream are those of the iterator, and the task is woken for each.
+#[cfg(feature = "stream")]
+#[test]
+fn outputs_come_as_a_stream() {
+    use std::{
+        pin::pin,
+        sync::Arc,
+        task::{Context, Poll, Wake, Waker},
+        thread::{self, Thread},
+    };
+
+    use futures_core::Stream;
+
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    fn next<S: Stream>(mut stream: std::pin::Pin<&mut S>) -> Option<S::Item> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            match stream.as_mut().poll_next(&mut Context::from_waker(&waker)) {
+                Poll::Ready(item) => return item,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    let table = unskew::core::TableModel::uniform(["0", "1"]);
+    let tokens = unskew::TokenSpace::from_vocabulary(table.vocabulary().clone());
+    let model = unskew::Model::new(table, tokens).unwrap();
+    let draws = |most: usize, outputs: usize| {
+        let request = model.prompt("").constrain(unskew::Spec::regex("1(01)*")).unwrap().seed(3);
+        request.max_tokens(most).sample("cars").unwrap().take(outputs)
+    };
+    let expected: Vec<String> = draws(50, 40).map(|output| output.unwrap().text).collect();
+    let mut stream = pin!(draws(50, 40).into_stream());
+    for text in &expected {
+        assert_eq!(&next(stream.as_mut()).unwrap().unwrap().text, text);
+    }
+    assert!(next(stream.as_mut()).is_none() && next(stream.as_mut()).is_none());
+    // The last item of a run that fails is the error.
+    let request = model.prompt("").constrain(unskew::Spec::regex("1{9}")).unwrap().seed(3).max_tokens(4);
+    let mut failing = pin!(request.sample("rejection:tries=50").unwrap().into_stream());
+    assert!(next(failing.as_mut()).unwrap().is_err());
+    assert!(next(failing.as_mut()).is_none());
+    // Nobody waits for the rest of a stream that is dropped.
+    drop(draws(50, usize::MAX).into_stream());
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&draws(50, 1).into_stream());
+}
+
+/// A model that panics does so in the task that polls: a stream that ended would hide it.
+#[cfg(feature = "stream")]
+#[test]
+fn a_panic_of_a_model_reaches_the_task() {
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use futures_core::Stream;
+
+    let table = unskew::core::TableModel::uniform(["0", "1"]);
+    let tokens = unskew::TokenSpace::from_vocabulary(table.vocabulary().clone());
+    let model = unskew::Model::new(table, tokens).unwrap();
+    let request = model.prompt("").constrain(unskew::Spec::regex("1+")).unwrap().seed(3);
+    let draws = request.observe(|_| panic!("in the observer")).sample("masked").unwrap();
+    let mut stream = pin!(draws.into_stream());
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        while stream.as_mut().poll_next(&mut Context::from_waker(Waker::noop())).is_pending() {
+            std::thread::yield_now();
+        }
+    }));
+    assert!(polled.is_err());
+}

@@ -15,6 +15,7 @@ mod hostile;
 mod limits;
 mod messages;
 mod options;
+mod pages;
 mod prompts;
 mod real;
 mod refusals;

@@ -121,6 +121,28 @@ fn lists_of_each_form_are_one() {
     );
 }
 
+/// Such a mark is no text, and the model would never write it.
+#[test]
+fn marks_that_are_control_tokens_are_noted() {
+    let files = files();
+    let mut tokenizer: Value = serde_json::from_str(unskew::tiny_model::TOKENIZER_JSON).unwrap();
+    for is_special in [true, false] {
+        tokenizer["added_tokens"].as_array_mut().unwrap().truncate(1);
+        let token = json!({"id": 2048, "content": "<tool_call>", "single_word": false, "lstrip": false,
+            "rstrip": false, "normalized": false, "special": is_special});
+        tokenizer["added_tokens"].as_array_mut().unwrap().push(token);
+        std::fs::write(files.path("t.json"), tokenizer.to_string()).unwrap();
+        for (command, style) in [("mask", "hermes"), ("check", "qwen3-coder"), ("mask", "llama")] {
+            let args = [command, "--tokenizer", "t.json", "--tools", "mcp.json", "--tool-style", style];
+            let text: &[&str] = if command == "check" { &["--text", ""] } else { &[] };
+            let run = files.run(&[&args[..], text].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            let warns = run.stderr.contains("warning: <tool_call> is a control token of this model");
+            assert_eq!(warns, is_special && style != "llama", "{style}: {}", run.stderr);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_list_or_no_choice_is_refused() {
     let files = files();

@@ -19,6 +19,8 @@ mod resolved;
 mod source;
 mod table;
 mod tools;
+#[cfg(feature = "schemars")]
+mod typed;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
+use unskew_core::Vocabulary;
 
 use super::{JsonRequest, Language, SchemaSpec, Source, Spec};
 use crate::{Error, Result};
@@ -57,6 +58,14 @@ impl CallStyle {
         ("llama", Self::Llama, "JSON with `name` and `parameters`: Llama 3.1 and later"),
         ("qwen3-coder", Self::Qwen3Coder, "`<function=NAME>` in `<tool_call>`: Qwen 3 Coder"),
     ];
+
+    /// The control token of a vocabulary that one of the marks around a call is, by its name: the marks are written as
+    /// text, and a model that knows the token writes that.
+    pub fn control_token(self, vocabulary: &Vocabulary) -> Option<String> {
+        let Marks { around, .. } = self.marks()?;
+        let mut names = vocabulary.control_tokens().map(|(_, name)| name.into_owned());
+        names.find(|name| !name.is_empty() && around.iter().any(|mark| mark.contains(name.as_str())))
+    }
 
     /// The marks around a call; JSON has none.
     fn marks(self) -> Option<Marks> {

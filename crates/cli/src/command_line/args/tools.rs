@@ -9,7 +9,11 @@ use clap::{
 
 use crate::{
     Spec,
-    command_line::error::{Failure, Result},
+    command_line::{
+        error::{Failure, Result},
+        plain::say,
+    },
+    core::Vocabulary,
     engine::{CallStyle, Tools},
     read,
 };
@@ -34,11 +38,25 @@ fn styles() -> PossibleValuesParser {
 }
 
 impl ToolArgs {
+    fn style(&self) -> Option<CallStyle> {
+        let mut styles = CallStyle::ALL.into_iter();
+        styles.find(|(name, ..)| Some(*name) == self.tool_style.as_deref()).map(|(_, style, _)| style)
+    }
+
+    /// Warns of a mark that the model has a token for.
+    pub(crate) fn note(&self, vocabulary: &Vocabulary) {
+        if let Some(token) = self.style().and_then(|style| style.control_token(vocabulary)) {
+            say(format_args!(
+                "warning: {token} is a control token of this model, and --tool-style writes its text, which the model does not; \
+                 --structural-tag can name the token"
+            ));
+        }
+    }
+
     /// The constraint of the tools that are given.
     pub(crate) fn spec(&self) -> Result<Option<Spec>> {
-        let style = CallStyle::ALL.into_iter().find(|(name, ..)| Some(*name) == self.tool_style.as_deref());
-        match (&self.tools, style) {
-            (Some(path), Some((_, style, _))) => Ok(Some(tools(path)?.spec(style, &self.tool_choice)?)),
+        match (&self.tools, self.style()) {
+            (Some(path), Some(style)) => Ok(Some(tools(path)?.spec(style, &self.tool_choice)?)),
             _ => Ok(None),
         }
     }

@@ -21,6 +21,7 @@ pub use parameter::{MethodInfo, Parameter, ParameterKind};
 pub use table::METHODS;
 
 use parameter::Given;
+#[cfg(feature = "command-line")]
 pub(crate) use parameter::{named_value, named_values};
 
 /// The most tries for one output where nothing else is said.
