@@ -19,7 +19,7 @@
 //!
 //! | module | its subject |
 //! |---|---|
-//! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`], [`Tools`]), what a request may ask for ([`RequestRules`]) |
+//! | [`spec`] | constraints as data, their one JSON form, `response_format` and tools ([`JsonRequest`]), what a request may ask for ([`RequestRules`]) |
 //! | [`tag`] | structural tags, lowered to a grammar |
 //! | `grammars` | grammars of specs: what a grammar refers to, and specs as parts of others |
 //! | `compile` | from a `Spec` to a constraint of one of the engines |
@@ -100,10 +100,7 @@ pub use self::{
     matcher::{Matcher, MatcherError, MatcherOptions},
     progress::Progress,
     rejection::Rejection,
-    spec::{
-        CallStyle, JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError,
-        SpecOptions, Tools,
-    },
+    spec::{JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},
     tokens::TokenSpace,
 };
 

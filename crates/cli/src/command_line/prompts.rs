@@ -13,6 +13,7 @@ use crate::{
         error::Result,
         lines::{JsonLines, is_input},
     },
+    tools::Tool,
 };
 
 /// A line: one of the two.
@@ -49,7 +50,7 @@ struct Reader {
 impl Reader {
     fn new(is_chat: bool, heals: bool, given: &ToolArgs) -> Result<Self> {
         let read = given.tools.as_deref().map(tools).transpose()?;
-        Ok(Self { is_chat, heals, tools: read.map(|tools| tools.to_json()) })
+        Ok(Self { is_chat, heals, tools: read.map(|tools| Tool::to_json(&tools)) })
     }
 
     fn text(&self, text: &str) -> Result<Prompt> {

@@ -46,6 +46,6 @@ pub use self::{
     request::{Ended, Request, Start},
 };
 pub use unskew_engine::{
-    BoxError, CallStyle, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError,
-    SpecOptions, TokenSpace, Tools, chain, items, read, spec,
+    BoxError, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError, SpecOptions,
+    TokenSpace, chain, items, read, spec, tools,
 };

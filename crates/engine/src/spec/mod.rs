@@ -18,7 +18,6 @@ mod requests;
 mod resolved;
 mod source;
 mod table;
-mod tools;
 #[cfg(feature = "schemars")]
 mod typed;
 
@@ -40,7 +39,6 @@ pub(crate) use self::requests::{closed, refused};
 pub(crate) use self::resolved::Resolved;
 pub use self::source::{RegexSpec, Source};
 pub use self::table::{MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, OPTIONS, OptionInfo, OptionValue};
-pub use self::tools::{CallStyle, Tools};
 
 /// A constraint on outputs, as data.
 ///

@@ -13,7 +13,7 @@
 mod forms;
 mod writing;
 
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use self::forms::{FORMS, Form};
 use crate::{
@@ -35,14 +35,14 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The tools of a list, or of an object with the list as `tools`: the answer of an MCP server to `tools/list`
-    /// (`inputSchema`), OpenAI's `{"type": "function", "function": {...}}`, its content alone (`parameters`), and
+    /// The tools of a list, of an object with the list as `tools`, or of an answer with that as `result`: what an MCP
+    /// server says to `tools/list` (`inputSchema`), OpenAI's `{"type": "function", "function": {...}}`, its content alone (`parameters`), and
     /// Anthropic's `input_schema`. With `closed`, objects that declare members have no others; `None`: those of tools
     /// that say `strict`.
     ///
     /// # Errors
     ///
-    /// [`Error::Combination`] with the place.
+    /// [`Error::Combination`] with the place, and where a server has more pages of its list.
     pub fn list(text: &str, closed: Option<bool>) -> Result<Vec<Self>> {
         let wrong = |error| {
             Error::combination(format!("`tools` is an array of tools, or an object with one: {error}"))
@@ -50,7 +50,16 @@ impl Tool {
         let value: &RawValue = serde_json::from_str(text).map_err(wrong)?;
         let list: Vec<Box<RawValue>> = match value.get().trim_start().starts_with('{') {
             true => {
-                Fields::read(value, "").and_then(|mut fields| fields.required("tools")).map_err(refused)?
+                let mut fields = Fields::read(value, "").map_err(refused)?;
+                if let Some((result, at)) = fields.raw("result") {
+                    fields = Fields::read(&result, &at).map_err(refused)?;
+                }
+                if fields.get::<String>("nextCursor").map_err(refused)?.is_some() {
+                    return Err(Error::combination(
+                        "the list of tools has a `nextCursor`, so that tools are missing; ask the server for all pages",
+                    ));
+                }
+                fields.required("tools").map_err(refused)?
             }
             false => serde_json::from_str(value.get()).map_err(wrong)?,
         };
@@ -65,6 +74,21 @@ impl Tool {
             tools.push(tool);
         }
         Ok(tools)
+    }
+
+    /// A list in the form of OpenAI's interface, which chat templates are shown.
+    ///
+    /// # Panics
+    ///
+    /// If the parameters of a tool are no JSON; those of a [`list`](Self::list) are.
+    pub fn to_json(tools: &[Self]) -> String {
+        let tools = tools.iter().map(|Self { name, description, parameters }| {
+            let (name, description) = (json!(name), json!(description));
+            format!(
+                r#"{{"type":"function","function":{{"name":{name},"description":{description},"parameters":{parameters}}}}}"#
+            )
+        });
+        format!("[{}]", tools.collect::<Vec<_>>().join(","))
     }
 
     /// Fields beside those that matter are for other readers.

@@ -62,7 +62,6 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
         inputs::check_output(path, &[inputs::of_model(&args.model), constraint, draft].concat())?;
     }
     let model = model?;
-    args.constraint.tools.note(model.tokens().vocabulary());
     if !model.has_ids() {
         return Err(Failure::input(
             "an audit compares the probabilities of sequences of tokens: give the server's --tokenizer, and a server that gives the tokens \

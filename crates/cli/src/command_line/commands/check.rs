@@ -61,7 +61,6 @@ struct Checker<'a> {
 pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<()> {
     let spec = args.constraint.spec()?.judging();
     let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
-    args.constraint.tools.note(tokens.vocabulary());
     let compiled = crate::compile(&spec, &tokens, "", &progress::observer())?;
     let mut checker = Checker {
         tokens: &tokens,

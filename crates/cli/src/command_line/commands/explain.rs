@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use serde::Serialize;
 use unskew_engine::Compiler;
 
-use crate::{Explained, ModelSource};
+use crate::{Explained, ModelSource, Spec};
 
 use super::write_json;
 use crate::command_line::{
@@ -29,9 +29,9 @@ const FATES: [&str; 3] = ["rejected", "narrowed", "enforced"];
 /// A line for each tool of a list.
 fn of_tools(args: &ExplainArgs, path: &Path, out: &mut dyn Write) -> Result<()> {
     let mut rejected = Vec::new();
-    let list = tools(path)?;
-    for name in list.names() {
-        let spec = args.constraint.spec_of_arguments(list.arguments(name)?)?;
+    for tool in tools(path)? {
+        let name = &tool.name;
+        let spec = args.constraint.spec_of_arguments(Spec::json_schema(&*tool.parameters))?;
         let constructs = spec.explain()?;
         let fate = FATES.into_iter().find(|fate| constructs.iter().any(|one| one.fate == *fate));
         let fate = fate.unwrap_or("enforced");

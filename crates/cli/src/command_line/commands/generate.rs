@@ -69,7 +69,6 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         return Ok(());
     };
     let model = models::load(&args.model)?;
-    args.constraint.tools.note(model.tokens().vocabulary());
     let drawing = Arc::new(Drawing::default());
     let (hears, hearer) = (Arc::clone(&drawing), progress::hearer());
     let request = model.prompt("").heal(args.heal).outputs(outputs).seed(args.seed);

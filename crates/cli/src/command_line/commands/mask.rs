@@ -45,7 +45,6 @@ pub(crate) fn mask(args: &MaskArgs, out: &mut dyn Write) -> Result<()> {
         ));
     }
     let tokens = Arc::new(args.model.model.tokens(args.model.tokenizer.as_deref())?);
-    args.constraint.tools.note(tokens.vocabulary());
     let constraint = crate::compile(&spec, &tokens, "", &progress::observer())?;
     let prefix = match (&args.prefix, &args.prefix_ids) {
         (Some(text), _) => tokens.encode_output(text)?,
