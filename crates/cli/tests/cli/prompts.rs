@@ -178,3 +178,39 @@ fn messages_go_through_the_template() {
     let heals = files.run(&[&choice[..], &name, &["--prompts", "p.jsonl", "--heal"]].concat());
     assert!(heals.refusal().contains("line 1: --heal is for texts"), "{}", heals.stderr);
 }
+
+/// A signal ends a run of many prompts: after the output under way, or at once where it waits for a prompt.
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_the_run() {
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        process::{Command, Stdio},
+    };
+
+    for (many, is_waiting) in [("1000000000", false), ("1", true)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unskew"));
+        command.args(NAME).args(["--prompts", "-", "-n", many]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{}", json!({"prompt": "a"})).unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        out.read_line(&mut text).unwrap();
+        assert!(text.contains("\"prompt\":0"), "{text}");
+        // The answer is written before it asks for the next prompt.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        out.read_to_string(&mut text).unwrap();
+        let code = child.wait().unwrap().code();
+        let mut message = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+        assert_eq!(code, Some(130), "{message}");
+        assert!(text.ends_with('\n'));
+        let hint = "the run ends at the prompt 0; --seed 5 --skip-prompts 0 goes on with all of its outputs";
+        assert_eq!(message.contains(hint), !is_waiting, "{message}");
+        drop(input);
+    }
+}

@@ -88,7 +88,7 @@ pub(crate) fn audit(args: &AuditArgs, out: &mut dyn Write) -> Result<()> {
 
     let exact = exact(args, &model, &request)?;
     let mut drawn = Vec::new();
-    let cancel = interrupt::watch()?;
+    let cancel = interrupt::watch()?.cancel();
     let request = request.cancel(cancel.clone());
     for (label, method) in &methods {
         let sampled = draw(args, with_draft(&request, method, draft.as_ref()), *method)?;

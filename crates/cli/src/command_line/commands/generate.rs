@@ -89,7 +89,8 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         (Some(path), Some(parts)) => Some((path, Saved::read(path, parts)?)),
         _ => None,
     };
-    let cancel = interrupt::watch()?;
+    let watch = interrupt::watch()?;
+    let cancel = watch.cancel();
     let mut request = request.cancel(cancel.clone());
     let mut draws = request.clone().sample_with(method)?.take(outputs);
     if let Some((path, saved)) = &saved {
@@ -113,7 +114,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let mut result = run.draw(number, &mut draws, &request, start.prompt.len(), out);
     let mut reached = number;
     while result.is_ok() {
-        let (number, prompt) = match prompts.next() {
+        let (number, prompt) = match watch.idle(|| prompts.next()) {
             Ok(Some(next)) => next,
             Ok(None) => break,
             Err(failure) => {
