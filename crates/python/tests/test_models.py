@@ -11,7 +11,7 @@ import pytest
 
 import unskew
 
-from .conftest import MODEL
+from conftest import MODEL
 
 WORD = unskew.Constraint.regex("[A-Z][a-z]{2,9}")
 CHATML = (

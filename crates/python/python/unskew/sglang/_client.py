@@ -66,6 +66,7 @@ def sample(
 
 
 def _result(answer: dict[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] | None
     for part in reversed(answer["meta_info"].get("unskew") or []):
         if part is not None:
             return part

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -112,11 +113,12 @@ class Model:
         """The prefixes of a sequence that are in the pools, without the whole of it: a row needs one position at least."""
         path, node = [], self._root
         for token in ids[:-1]:
-            node = node.children.get(token)
-            if node is None:
+            child = node.children.get(token)
+            if child is None:
                 break
-            node.used = self._tick
-            path.append(node)
+            child.used = self._tick
+            path.append(child)
+            node = child
         return path
 
     def _parts(self, asked: list[tuple[tuple[int, ...], list[_Node]]]) -> Iterator[list[tuple[tuple[int, ...], list[_Node]]]]:
@@ -158,12 +160,14 @@ class Model:
             arguments["position_ids"] = torch.tensor(positions, device=device)
         if self._last_row_alone:
             arguments["logits_to_keep"] = 1
-        if self._kv_bytes > 0:
-            cache = arguments[self._cache_name] = self._gather(part, past)
+        cache = self._gather(part, past) if self._kv_bytes > 0 else None
+        if cache is not None:
+            arguments[self._cache_name] = cache
         outputs = self._model(**arguments, return_dict=True)
-        if self._kv_bytes > 0:
+        if cache is not None:
             self._keep(part, cache, past, new)
-        return outputs.logits[:, -1].float().cpu()
+        logits: torch.Tensor = outputs.logits
+        return logits[:, -1].float().cpu()
 
     def _gather(self, part: list[tuple[tuple[int, ...], list[_Node]]], past: int) -> DynamicCache:
         """The keys and values of the known prefixes, padded on the left by those of any position."""
@@ -180,8 +184,8 @@ class Model:
         self, part: list[tuple[tuple[int, ...], list[_Node]]], cache: DynamicCache, past: int, new: int
     ) -> None:
         """Takes the keys and values of new positions into the pools."""
-        layers = [(layer.keys, layer.values) for layer in cache.layers]
-        if not layers or any(keys.ndim != 4 or keys.shape[2] != past + new for keys, _ in layers):
+        layers: list[Any] = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in cache.layers]
+        if not layers or any(keys is None or keys.ndim != 4 or keys.shape[2] != past + new for keys, _ in layers):
             raise OptionError(
                 f"{type(self._model).__name__} does not keep keys and values of all positions: say `kv_bytes=0`, and each row costs a "
                 "pass over its whole sequence"
@@ -205,9 +209,9 @@ class Model:
         if not slots:
             return
         for (keys, values), (new_keys, new_values) in zip(self._pools, layers):
-            row, place, slot = (torch.tensor(list_, device=keys.device) for list_ in (rows, places, slots))
-            keys[slot] = new_keys[row, :, place]
-            values[slot] = new_values[row, :, place]
+            of_row, place, slot = (torch.tensor(list_, device=keys.device) for list_ in (rows, places, slots))
+            keys[slot] = new_keys[of_row, :, place]
+            values[slot] = new_values[of_row, :, place]
 
     def _room(self, wanted: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
         """Makes room for so many positions, and says for how many there is."""
@@ -247,7 +251,8 @@ class Model:
         for node in nodes[: (len(nodes) + 1) // 2]:
             if node.used == self._tick:
                 break
-            del node.parent.children[node.token]
+            if node.parent is not None:
+                del node.parent.children[node.token]
             self._free.append(node.slot)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request
@@ -113,7 +114,7 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         for name in usage:
             usage[name] += (part.get("usage") or {}).get(name) or 0
         results = await _results(engine, reply, stats, request.seed is not None)
-        walks = []
+        walks: list[dict[str, Any] | None] = []
         for choice in sorted(part["choices"], key=lambda choice: choice["index"]):
             result = results.get(str(choice["index"]), {})
             errors += [result["error"]] if result.get("error") else []
@@ -135,7 +136,7 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         if wants_logprobs is None:
             choice["logprobs"] = None
         choices.append(choice)
-    found = unskew.merge_stats(list(stats.values())) or {}
+    found: Mapping[str, Any] = unskew.merge_stats(list(stats.values())) or {}
     answer["choices"], answer["usage"] = choices, usage
     answer[KEY] = {
         "walks": rounds.walks,
