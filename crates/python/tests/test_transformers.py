@@ -1,5 +1,6 @@
 """transformers: masks in `generate`, faithful outputs by chi-square against exact laws, and keys and values kept."""
 
+import copy
 import json
 import math
 import re
@@ -116,6 +117,38 @@ def test_models_that_cannot_be_asked():
     with pytest.raises(unskew.OptionError, match="MambaForCausalLM .*kv_bytes=0"):
         Model(mamba)
     assert Model(mamba, kv_bytes=0)([[1, 2, 3], [4, 5, 6]]).shape == (2, 50)
+
+
+CHATML = (
+    "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def test_chats_go_through_the_template(hf, tok):
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(num_key_value_heads=2, intermediate_size=64, **{**SIZES, "vocab_size": tok.vocab_size})
+    llama = transformers.AutoModelForCausalLM.from_config(config).eval()
+    chatty = copy.deepcopy(hf)
+    chatty.chat_template = CHATML
+    rows = Model(llama, chatty)
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A name?"}]
+    # Its own mark at the beginning, once.
+    ids = hf("<|system|>Be short.\n<|user|>A name?\n<|assistant|>")["input_ids"]
+    assert rows.encode_chat(messages) == ids
+    # The template has the options.
+    assert rows.encode_chat(messages, chat_template="{{ tools[0] }}", tools=[{"name": "x"}]) == tok.encode("{'name': 'x'}")
+    options = {"n": 5, "sampler": "masked", "seed": 3, "max_tokens": 12}
+    word = unskew.Constraint.regex("[a-z]{1,6}")
+    texts = [[draw.text for draw in unskew.sample(rows, word, tok, prompt=prompt, **options)] for prompt in (messages, ids, ids[:3])]
+    assert texts[0] == texts[1] != texts[2]
+    for model, chat, message in [
+        (Model(llama), messages, r"the tokenizer of LlamaForCausalLM: `unskew.transformers.Model\(model, tokenizer\)`"),
+        (Model(llama, hf), messages, "takes no such messages: .*chat_template is not set"),
+        (rows, [*messages, {"role": "tool", "content": "1"}], "takes no such messages: no tools here"),
+    ]:
+        with pytest.raises(unskew.OptionError, match=message):
+            unskew.sample(model, word, tok, prompt=chat, n=1)
 
 
 # --- masks

@@ -12,11 +12,12 @@ many times as there are prefixes; and cutting one cache back, which serves one s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from jinja2 import TemplateError
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from .._errors import OptionError
 
@@ -49,6 +50,11 @@ class Model:
 
         for draw in unskew.sample(unskew.transformers.Model(model), constraint, tokenizer, n=100, sampler="cars"): ...
 
+    With the model's `tokenizer` of `transformers`, a prompt may be the messages of a chat, which go through its template:
+
+        rows = unskew.transformers.Model(model, tokenizer)
+        unskew.sample(rows, constraint, tokens, prompt=[{"role": "user", "content": "A name?"}])
+
     Keys and values of what it has seen are kept in at most `kv_bytes`, and sequences are evaluated from their longest known beginning
     on. Beginnings that were not used for longest are forgotten. With 0, nothing is kept and each row costs a pass over its
     whole sequence. `evaluated` counts the positions of all passes.
@@ -57,7 +63,7 @@ class Model:
     ask: encoder-decoders, and with `kv_bytes` those whose state is not made of keys and values alone.
     """
 
-    def __init__(self, model: PreTrainedModel, *, kv_bytes: int = 1 << 30) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None, *, kv_bytes: int = 1 << 30) -> None:
         name = type(model).__name__
         if model.config.is_encoder_decoder:
             raise OptionError(f"{name} is an encoder-decoder: give a causal language model (a decoder alone)")
@@ -73,6 +79,7 @@ class Model:
         # The second name is that of transformers from 5.24 on.
         self._cache_name = "past_key_values" if "past_key_values" in arguments else "cache"
         self._model = model
+        self._tokenizer = tokenizer
         self._kv_bytes = kv_bytes
         #: Positions that passes have evaluated, padding not counted.
         self.evaluated = 0
@@ -108,6 +115,19 @@ class Model:
                 made = self._pass(part)
                 rows.update(zip((ids for ids, _ in part), made))
         return torch.stack([rows[ids] for ids in sequences])
+
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """The ids of a chat up to the beginning of its next message, by the chat template of the tokenizer. `unskew.sample` calls it where a
+        prompt is messages. `options` are the template's, such as `tools`. Raises `OptionError` where there is no template."""
+        name = type(self._model).__name__
+        if self._tokenizer is None:
+            raise OptionError(f"the messages of a chat need the tokenizer of {name}: `unskew.transformers.Model(model, tokenizer)`")
+        template = self._tokenizer.apply_chat_template
+        try:
+            ids = template([dict(message) for message in messages], add_generation_prompt=True, return_dict=False, **options)
+        except (ValueError, TemplateError) as error:
+            raise OptionError(f"the chat template of {name} takes no such messages: {error}") from error
+        return cast("list[int]", ids)
 
     def _known(self, ids: tuple[int, ...]) -> list[_Node]:
         """The prefixes of a sequence that are in the pools, without the whole of it: a row needs one position at least."""
