@@ -27,6 +27,11 @@ LETTER = (
 )
 SIGNATURES = ["Thomas Hansen", "Peter Costa", "Paul Becker"]
 
+CHATML = (
+    "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -37,7 +42,7 @@ def folder(tmp_path_factory):
     (folder / "tokenizer.json").write_bytes((MODEL / "tokenizer.json").read_bytes())
     end = "<|endoftext|>"
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end, "pad_token": end}
-    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "padding_side": "left"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "padding_side": "left", "chat_template": CHATML}))
     return folder
 
 
@@ -119,19 +124,13 @@ def test_models_that_cannot_be_asked():
     assert Model(mamba, kv_bytes=0)([[1, 2, 3], [4, 5, 6]]).shape == (2, 50)
 
 
-CHATML = (
-    "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
-    "<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-
-
 def test_chats_go_through_the_template(hf, tok):
     torch.manual_seed(1)
     config = transformers.LlamaConfig(num_key_value_heads=2, intermediate_size=64, **{**SIZES, "vocab_size": tok.vocab_size})
     llama = transformers.AutoModelForCausalLM.from_config(config).eval()
-    chatty = copy.deepcopy(hf)
-    chatty.chat_template = CHATML
-    rows = Model(llama, chatty)
+    bare = copy.deepcopy(hf)
+    bare.chat_template = None
+    rows = Model(llama, hf)
     messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A name?"}]
     # Its own mark at the beginning, once.
     ids = hf("<|system|>Be short.\n<|user|>A name?\n<|assistant|>")["input_ids"]
@@ -144,7 +143,7 @@ def test_chats_go_through_the_template(hf, tok):
     assert texts[0] == texts[1] != texts[2]
     for model, chat, message in [
         (Model(llama), messages, r"the tokenizer of LlamaForCausalLM: `unskew.transformers.Model\(model, tokenizer\)`"),
-        (Model(llama, hf), messages, "takes no such messages: .*chat_template is not set"),
+        (Model(llama, bare), messages, "takes no such messages: .*chat_template is not set"),
         (rows, [*messages, {"role": "tool", "content": "1"}], "takes no such messages: no tools here"),
     ]:
         with pytest.raises(unskew.OptionError, match=message):
@@ -617,6 +616,7 @@ def test_pages(folder, tmp_path, monkeypatch, capsys, page):
         assert len(names["out"].texts) == 100 and set(names["out"].texts) <= set(SIGNATURES)
         assert out.count("accepted") + out.count("resampled") == 5
         assert names["ids"].shape[0] == 1
+        assert {draw.text for draw in names["draws"]} <= set(SIGNATURES)
     else:
         lines = {line["sampler"]: line for line in names["report"].lines}
         assert lines["masked"]["kl"] > 10 * lines["cars"]["kl"] and "masked" in out

@@ -54,8 +54,8 @@ def wish_of(params: SamplingParams) -> Wish | None:
         return None
     if wish.reject_id is None:
         raise ValueError(
-            f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask `/v1/completions` of a "
-            f"server that was started with VLLM_PLUGINS=unskew, which needs none (chat has no walks)"
+            f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask a "
+            f"server that was started with VLLM_PLUGINS=unskew, which needs none"
         )
     if wish.reject_id not in (params.stop_token_ids or []):
         raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
