@@ -117,7 +117,9 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
 
 fn python(root: &Path, profile: Profile, args: &[&str]) -> Result<()> {
     match args.first().filter(|name| !python::is_environment(name)) {
-        Some(unknown) => Err(format!("there is no environment `{unknown}`: numpy, pydantic, transformers").into()),
+        Some(unknown) => {
+            Err(format!("there is no environment `{unknown}`: numpy, pydantic, transformers").into())
+        }
         None => python::python(root, profile, args),
     }
 }

@@ -175,7 +175,7 @@ def test_draws_are_calls(family, control):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_functions(function, byte_tok):
+def test_functions(function):
     hints = typing.get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     for family in ("llama", "qwen_3_coder"):
