@@ -289,7 +289,7 @@ def test_draws_of_the_embedded_tokenizer(tok):
         return np.zeros((len(batch), tok.vocab_size), np.float32)
 
     for kind, of in [(Point, Point), (Color, Color), (tuple[int, bool], tuple), (Optional[Level], (Level, type(None)))]:
-        draws = unskew.sample(rows, kind, tok, n=5, seed=3, max_tokens=400)
+        draws = unskew.sample(rows, kind, tok, n=5, sampler="masked", seed=3, max_tokens=400)
         assert all(isinstance(draw.value, of) for draw in draws if draw.finish == "stop")
 
 
