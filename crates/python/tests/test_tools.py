@@ -323,6 +323,23 @@ def test_names_of_models():
             unskew.Constraint.tools([add], model=name)
 
 
+def test_tools_as_objects_and_as_text():
+    class Tool(typing.NamedTuple):
+        name: str
+        description: Optional[str]
+        inputSchema: dict
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    for tools in ([Tool("f", None, schema)], json.dumps({"tools": [{"name": "f", "inputSchema": schema}]})):
+        constraint = unskew.Constraint.tools(tools, model="llama", choice="f")
+        (call,) = constraint.calls_of('{"name": "f", "parameters": {"n": 3}}')
+        assert (call.name, call.arguments, call.function) == ("f", {"n": 3}, None)
+        with pytest.raises(unskew.OptionError, match="is no function"):
+            call()
+        named = {"type": "function", "function": {"name": "f"}}
+        assert unskew.Constraint.tools(tools, model="llama", choice=named) == constraint
+
+
 def test_schemas_of_functions():
     (tool,) = unskew.tool_list([add])
     function = tool["function"]

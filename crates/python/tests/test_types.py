@@ -9,6 +9,7 @@ import decimal
 import enum
 import json
 import pickle
+import random
 import re
 import sys
 import typing
@@ -446,3 +447,36 @@ def test_pydantic_and_the_small_schemas_agree(tok):
                 assert not accepts(compiled, tok, other), (kind, other)
         compared += 1
     assert compared >= 50
+
+
+def a_type(rng, depth):
+    """A type at random."""
+    leaves = [int, float, bool, str, type(None), datetime.date, datetime.datetime, uuid.UUID, Literal["x", 1], Color, Mixed, Point, Pair]
+
+    def inner():
+        return a_type(rng, depth - 1)
+
+    made = [
+        lambda: list[inner()],
+        lambda: dict[str, inner()],
+        lambda: Optional[inner()],
+        lambda: Union[inner(), inner()],
+        lambda: tuple[inner(), inner()],
+        lambda: tuple[inner(), ...],
+        lambda: dataclasses.make_dataclass("Made", [("a", inner()), ("b", Optional[inner()], None)]),
+        lambda: AnyTypedDict("Made", {"a": inner(), "b c": inner()}),
+    ]
+    if pydantic:
+        made.append(lambda: pydantic.create_model("Model", a=(inner(), ...), b=(Optional[inner()], None)))
+    return rng.choice(made)() if depth and rng.random() < 0.8 else rng.choice(leaves)
+
+
+def test_types_at_random(short):
+    rng, values = random.Random(5), 0
+    for seed in range(150):
+        kind = a_type(rng, 3)
+        for draw in unskew.sample(model, kind, short, n=4, sampler="masked", seed=seed, max_tokens=500):
+            if draw.finish == "stop":
+                assert unskew.Constraint.of(kind).value_of(draw.text) == draw.value
+                values += 1
+    assert values >= 550
