@@ -47,7 +47,9 @@ def tool_list(tools: Any, *, closed: bool | None = None) -> list[dict[str, Any]]
     ]
 
 
-def constraint(tools: Any, model: str, choice: Any, parallel: bool, reasoning: Any, response_format: Any, closed: bool | None) -> Constraint:
+def constraint(
+    tools: Any, model: str, choice: Any, parallel: bool, reasoning: Any, response_format: Any, closed: bool | None
+) -> Constraint:
     """`Constraint.tools`."""
     each = _tools(tools)
     text = json.dumps([tool for tool, _, _ in each])
@@ -192,7 +194,9 @@ class _Known:
 class Reader:
     """What reads the outputs of a request with tools."""
 
-    def __init__(self, marks: dict[str, Any], tools: dict[str, tuple[Callable[..., Any] | None, Any]], reasoning: str, response: Any) -> None:
+    def __init__(
+        self, marks: dict[str, Any], tools: dict[str, tuple[Callable[..., Any] | None, Any]], reasoning: str, response: Any
+    ) -> None:
         #: What it is made of, for pickling: readers of types are made anew.
         self.made_of = (marks, tools, reasoning, response)
         self.marks, self.reasoning = marks, reasoning
