@@ -478,10 +478,10 @@ pub(crate) fn sample(
                 return request.sample_each_with(prompts, n.unwrap_or(1), method).map(Drawing::Each);
             }
             let draws = request.sample_with(method)?;
-            Ok(Drawing::One(match n {
+            Ok(Drawing::One(Box::new(match n {
                 Some(n) => draws.take(n),
                 None => draws,
-            }))
+            })))
         });
     })?;
     match worker.receive(py)? {
