@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -232,3 +233,14 @@ def test_a_server_is_a_model(server, monkeypatch):
         unskew.Endpoint("http://127.0.0.1:9", retries=0)
     with pytest.raises(unskew.OptionError):
         unskew.Endpoint(address, server="fast")
+
+
+def test_tokenizers_go_to_other_processes(model, tok, byte_tok, tokenizer_path):
+    text = tokenizer_path.read_text()
+    made = [tok, byte_tok, unskew.Tokenizer.from_json(text, eos=[0]), unskew.Tokenizer.from_json(text.encode(), vocab_size=3000)]
+    for one in made:
+        again = pickle.loads(pickle.dumps(one))
+        assert (again.vocab_size, again.eos) == (one.vocab_size, one.eos)
+        assert again.decode_bytes([65, 66]) == one.decode_bytes([65, 66])
+    with pytest.raises(TypeError, match="pickle its path"):
+        pickle.dumps(model.tokenizer)

@@ -112,7 +112,8 @@ impl Prompts {
         }
     }
 
-    /// The other prompts of a file that was read, which are then done with; `None` where there are none, or more to come.
+    /// The other prompts of a file that was read, which are then done with; `None` where there are none, or more may
+    /// come.
     pub(crate) fn known(&mut self) -> Option<Vec<Prompt>> {
         match &mut self.left {
             Left::Read(prompts) if prompts.len() > 0 => Some(prompts.collect()),

@@ -218,8 +218,8 @@ struct Sum {
 }
 
 impl Run<'_> {
-    /// Draws and writes the outputs of prompts that are all known, whose samplers share the passes of the model. `reached`
-    /// is the number of the prompt that the run has come to.
+    /// Draws and writes the outputs of prompts that are all known, whose samplers share the passes of the model.
+    /// `reached` is the number of the prompt that the run has come to.
     fn share(
         &mut self,
         first: u64,
