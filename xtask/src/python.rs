@@ -1,8 +1,8 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
 //! Neither is a part of `check`, so that it needs no Python; `cargo xtask ci` has both. Tools go into virtual
-//! environments under `target/python`: one for building, one with nothing but the wheel and numpy, one with pydantic,
-//! and one with transformers, as users' would be.
+//! environments under `target/python`: one for building, one with nothing but the wheel and numpy, one with pydantic
+//! and mypy, //! and one with transformers, as users' would be.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,8 +17,13 @@ use crate::{
 /// The environments of tests: the packages beside the wheel, and the tests that need them.
 const TESTS: [(&str, &[&str], &[&str]); 3] = [
     ("numpy", &["numpy", "pytest"], &["tests", "--ignore=tests/test_transformers.py"]),
-    // Types are read by pydantic where it is, and without it by a reader of the package's own.
-    ("pydantic", &["numpy", "pytest", "pydantic==2.14.4"], &["tests/test_types.py", "tests/test_tools.py"]),
+    // Types are read by pydantic where it is, and without it by a reader of the package's own. mypy reads the package here,
+    // since CI has this environment; it reports more with every version.
+    (
+        "pydantic",
+        &["numpy", "pytest", "pydantic==2.14.4", "mypy==2.4.1"],
+        &["tests/test_types.py", "tests/test_tools.py", "tests/test_typing.py"],
+    ),
     // The versions that the tests were written for: `generate` changes with every minor version.
     (
         "transformers",
@@ -97,7 +102,7 @@ pub(crate) fn is_environment(name: &str) -> bool {
 }
 
 /// What CI runs beside `check`: the tests that need numpy alone, those of the plug-ins of servers with fakes of the
-/// servers among them, and those of types with pydantic. torch for the others is 5 GB.
+/// servers among them, and those of types with pydantic and mypy. torch for the others is 5 GB.
 pub(crate) fn ci(root: &Path) -> Result<()> {
     python(root, Profile::Dev, &["numpy"])?;
     python(root, Profile::Dev, &["pydantic"])

@@ -22,16 +22,24 @@ CHATML = (
 
 
 @pytest.fixture(scope="module")
-def model():
-    return unskew.Model(MODEL / "tiny", tokenizer=MODEL / "tokenizer.json")
+def checkpoint(tmp_path_factory):
+    """The embedded model as a folder."""
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    shutil.copytree(MODEL / "tiny", folder)
+    shutil.copy(MODEL / "tokenizer.json", folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def chatty(tmp_path_factory):
+def model(checkpoint):
+    return unskew.Model(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def chatty(checkpoint, tmp_path_factory):
     """The same model with a chat template."""
     folder = tmp_path_factory.mktemp("chatty") / "model"
-    shutil.copytree(MODEL / "tiny", folder)
-    shutil.copy(MODEL / "tokenizer.json", folder)
+    shutil.copytree(checkpoint, folder)
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": CHATML}))
     return unskew.Model(folder)
 
@@ -49,7 +57,7 @@ def test_a_folder_is_a_model(model, tok):
     assert [line["sampler"] for line in report.lines] == ["masked", "cars"]
 
 
-def test_wrong_models_are_refused(model, tok, tmp_path):
+def test_wrong_models_are_refused(model, checkpoint, tok, tmp_path):
     with pytest.raises(unskew.OptionError, match="leave `tokenizer` out"):
         unskew.sample(model, WORD, tok)
     with pytest.raises(unskew.OptionError, match="give an `unskew.Tokenizer`"):
@@ -59,7 +67,7 @@ def test_wrong_models_are_refused(model, tok, tmp_path):
     with pytest.raises(unskew.OptionError, match="`unskew.Endpoint`"):
         unskew.Model("http://localhost:1")
     with pytest.raises(unskew.OptionError, match="q8_0"):
-        unskew.Model(MODEL / "tiny", quantize="q2")
+        unskew.Model(checkpoint, quantize="q2")
     with pytest.raises(unskew.Error, match="nowhere"):
         unskew.Model(tmp_path / "nowhere")
     with pytest.raises(unskew.OptionError, match="`draft` is"):

@@ -1,10 +1,12 @@
 """transformers: masks in `generate`, faithful outputs by chi-square against exact laws, and keys and values kept."""
 
+import copy
 import json
 import math
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -25,6 +27,11 @@ LETTER = (
 )
 SIGNATURES = ["Thomas Hansen", "Peter Costa", "Paul Becker"]
 
+CHATML = (
+    "{{ bos_token }}{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "<|{{ m['role'] }}|>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -35,7 +42,7 @@ def folder(tmp_path_factory):
     (folder / "tokenizer.json").write_bytes((MODEL / "tokenizer.json").read_bytes())
     end = "<|endoftext|>"
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end, "pad_token": end}
-    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "padding_side": "left"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "padding_side": "left", "chat_template": CHATML}))
     return folder
 
 
@@ -115,6 +122,32 @@ def test_models_that_cannot_be_asked():
     with pytest.raises(unskew.OptionError, match="MambaForCausalLM .*kv_bytes=0"):
         Model(mamba)
     assert Model(mamba, kv_bytes=0)([[1, 2, 3], [4, 5, 6]]).shape == (2, 50)
+
+
+def test_chats_go_through_the_template(hf, tok):
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(num_key_value_heads=2, intermediate_size=64, **{**SIZES, "vocab_size": tok.vocab_size})
+    llama = transformers.AutoModelForCausalLM.from_config(config).eval()
+    bare = copy.deepcopy(hf)
+    bare.chat_template = None
+    rows = Model(llama, hf)
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "A name?"}]
+    # Its own mark at the beginning, once.
+    ids = hf("<|system|>Be short.\n<|user|>A name?\n<|assistant|>")["input_ids"]
+    assert rows.encode_chat(messages) == ids
+    # The template has the options.
+    assert rows.encode_chat(messages, chat_template="{{ tools[0] }}", tools=[{"name": "x"}]) == tok.encode("{'name': 'x'}")
+    options = {"n": 5, "sampler": "masked", "seed": 3, "max_tokens": 12}
+    word = unskew.Constraint.regex("[a-z]{1,6}")
+    texts = [[draw.text for draw in unskew.sample(rows, word, tok, prompt=prompt, **options)] for prompt in (messages, ids, ids[:3])]
+    assert texts[0] == texts[1] != texts[2]
+    for model, chat, message in [
+        (Model(llama), messages, r"the tokenizer of LlamaForCausalLM: `unskew.transformers.Model\(model, tokenizer\)`"),
+        (Model(llama, bare), messages, "takes no such messages: .*chat_template is not set"),
+        (rows, [*messages, {"role": "tool", "content": "1"}], "takes no such messages: no tools here"),
+    ]:
+        with pytest.raises(unskew.OptionError, match=message):
+            unskew.sample(model, word, tok, prompt=chat, n=1)
 
 
 # --- masks
@@ -210,6 +243,108 @@ def test_scores_are_wider_than_the_tokenizer(compiler, tok):
         scores = LogitsProcessor(compiled)(torch.tensor([[1, 2]]), torch.zeros(1, tok.vocab_size + 100, dtype=dtype))
         kept = torch.isfinite(scores[0]).nonzero().flatten().tolist()
         assert scores.dtype == dtype and kept and all(tok.decode([id]).isdigit() for id in kept)
+
+
+def test_rows_are_followed_wherever_they_move(compiler, tok):
+    """By their last ids alone: beams are moved, copied and dropped, in memory that is written again."""
+    compiled = [compiler.compile(unskew.Constraint.regex(pattern)) for pattern in ("[ab]{3,40}", "[bc]{3,40}")]
+    letters = {letter: tok.encode(letter)[0] for letter in "abc"}
+    generator = torch.Generator().manual_seed(1)
+    processor = LogitsProcessor(compiled, beams=True)
+    buffer = torch.full((12, 60), 5)
+    # The same text for both constraints, so that rows are equal and their matchers are not.
+    texts, length = [""] * 12, 20
+    for _ in range(30):
+        scores = processor(buffer[:, :length], torch.zeros(12, tok.vocab_size))
+        for row, (text, kept) in enumerate(zip(texts, torch.isfinite(scores))):
+            matcher = unskew.Matcher(compiled[row // 6])
+            mask = np.zeros((1, tok.mask_words), np.int32)
+            if matcher.accept_all([letters[letter] for letter in text]) == len(text):
+                matcher.fill(mask)
+            bits = np.unpackbits(mask.view(np.uint8), bitorder="little")[: tok.vocab_size]
+            assert np.array_equal(kept.numpy(), bits == 1), (row, text)
+        of = [row // 6 * 6 + int(torch.randint(6, (1,), generator=generator)) for row in range(12)]
+        more = ["abc"[int(torch.randint(3, (1,), generator=generator) * torch.randint(2, (1,), generator=generator))] for _ in of]
+        texts = [texts[parent] + letter for parent, letter in zip(of, more)]
+        buffer[:, :length] = buffer[of, :length]
+        buffer[:, length] = torch.tensor([letters[letter] for letter in more])
+        length += 1
+    with pytest.raises(unskew.MatcherError, match="does not go on from one of the call before"):
+        buffer[3, 25] = 7
+        processor(buffer[:, :length], torch.zeros(12, tok.vocab_size))
+
+
+def test_only_new_ids_come_to_the_host(compiler, tok, monkeypatch):
+    sizes = []
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: sizes.append(tensor.numel()) or tolist(tensor))
+    processor = LogitsProcessor(compiler.compile(unskew.Constraint.regex("a*")), beams=True)
+    ids = torch.arange(4 * 500).view(4, 500) % 7
+    for of in ([0, 1, 2, 3], [0, 1, 2, 3], [1, 0, 3, 3], [0, 0, 1, 2]):
+        # Nothing can be read of a tensor of this device.
+        assert processor(ids, torch.zeros(4, tok.vocab_size, device="meta")).device.type == "meta"
+        ids = torch.cat([ids[of], torch.full((4, 1), tok.encode("a")[0])], dim=1)
+    # The new ids of three calls, and in one of them a number for each row of both calls.
+    assert sorted(sizes) == [4, 4, 4, 8]
+
+
+LAYOUTS = {
+    "float32": lambda logits: logits.clone(),
+    "bfloat16": lambda logits: logits.bfloat16(),
+    "float16": lambda logits: logits.half(),
+    "float64": lambda logits: logits.double(),
+    "columns first": lambda logits: logits.T.contiguous().T,
+    "a part": lambda logits: torch.nn.functional.pad(logits, (3, 5))[:, 3:-5],
+    "a parameter": lambda logits: torch.nn.Parameter(logits.bfloat16()),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("width", [0, 17, -100])
+def test_masks_are_applied_to_tensors_where_they_lie(compiler, tok, layout, width):
+    matchers = [unskew.Matcher(compiler.compile(unskew.Constraint.regex(pattern))) for pattern in ("[0-9]+", "(ab|c)*", ".{9}")]
+    mask = np.zeros((3, tok.mask_words), np.int32)
+    unskew.fill_batch(matchers, mask)
+    bits = np.unpackbits(mask.view(np.uint8), axis=1, bitorder="little")[:, : tok.vocab_size].astype(bool)
+    width += tok.vocab_size
+    bits = np.pad(bits, ((0, 0), (0, max(0, width - bits.shape[1]))))[:, :width]
+    plain = torch.randn(3, width, generator=torch.Generator().manual_seed(1))
+    for words in (mask, torch.from_numpy(mask), mask.view(np.uint32)):
+        logits = LAYOUTS[layout](plain)
+        before = logits.detach().clone()
+        assert unskew.apply(logits, words) is None
+        assert torch.equal(torch.isfinite(logits), torch.from_numpy(bits))
+        assert torch.equal(logits.detach()[torch.from_numpy(bits)], before[torch.from_numpy(bits)])
+    row = LAYOUTS[layout](plain)
+    one = row.detach()[1]
+    unskew.apply(one, mask[1])
+    assert torch.equal(torch.isfinite(one), torch.from_numpy(bits[1]))
+
+
+def test_no_logits_come_to_the_host(tok):
+    # Nothing can be read of a tensor of this device, and nothing that lies elsewhere be written into it.
+    logits = torch.zeros(2, tok.vocab_size, device="meta")
+    unskew.apply(logits, np.zeros((2, tok.mask_words), np.int32))
+    unskew.apply(logits, torch.zeros(2, tok.mask_words, dtype=torch.int32, device="meta"))
+    with pytest.raises(NotImplementedError):
+        logits.cpu()
+
+
+@pytest.mark.parametrize(
+    ("logits", "mask", "message"),
+    [
+        (torch.zeros(2, 64, dtype=torch.int64), torch.zeros(2, 2, dtype=torch.int32), "give a tensor of floating point"),
+        (torch.zeros(2, 64).half(), torch.zeros(2, 2), "give words of int32"),
+        (torch.zeros(2, 64).half(), torch.zeros(3, 2, dtype=torch.int32), "`logits` have 2 rows and `mask` has 3"),
+        (torch.zeros(2, 64).half(), torch.zeros(2, dtype=torch.int32), "`logits` have 2 rows and `mask` has 1"),
+        (torch.zeros(1, 2, 64).half(), torch.zeros(2, 2, dtype=torch.int32), "`logits` has 3 dimensions: give 1 or 2"),
+    ],
+)
+def test_what_no_mask_goes_with(logits, mask, message):
+    before = logits.clone()
+    with pytest.raises(unskew.MatcherError, match=message):
+        unskew.apply(logits, mask)
+    assert torch.equal(logits, before)
 
 
 # --- faithful outputs
@@ -481,6 +616,7 @@ def test_pages(folder, tmp_path, monkeypatch, capsys, page):
         assert len(names["out"].texts) == 100 and set(names["out"].texts) <= set(SIGNATURES)
         assert out.count("accepted") + out.count("resampled") == 5
         assert names["ids"].shape[0] == 1
+        assert {draw.text for draw in names["draws"]} <= set(SIGNATURES)
     else:
         lines = {line["sampler"]: line for line in names["report"].lines}
         assert lines["masked"]["kl"] > 10 * lines["cars"]["kl"] and "masked" in out

@@ -209,3 +209,39 @@ def test_n_faithful_outputs_of_one_request(server, client, tok, checkpoint):
         with pytest.raises(openai.BadRequestError):
             client.completions.create(model="tiny", prompt=LETTER, n=2, max_tokens=24, extra_body={"vllm_xargs": {"unskew": bad}})
     assert is_healthy(server)
+
+
+# The template of the checkpoint puts a line break after it.
+CHAT = [{"role": "user", "content": LETTER.rstrip("\n")}]
+
+
+def test_n_faithful_outputs_of_a_chat(server, client, tok, checkpoint):
+    con = unskew.Constraint.choice(SIGNATURES).with_end("model")
+    law, mass, _ = exact(Model(checkpoint), unskew.Compiler(tok).compile(con), tok, tok.encode(LETTER), 0, 23)
+    wish = json.dumps({"constraint": {"choices": SIGNATURES, "end": "model"}})
+
+    def ask(**options):
+        return client.chat.completions.create(
+            model="tiny", messages=CHAT, max_completion_tokens=24, extra_body={"vllm_xargs": {"unskew": wish}, **options.pop("extra", {})}, **options
+        )
+
+    answer = ask(n=500)
+    counts, found = Counter(choice.message.content for choice in answer.choices), answer.model_extra["unskew"]
+    print(f"\nchat: {dict(counts)}, {found}")
+    assert [choice.index for choice in answer.choices] == list(range(500)) and p_value(counts, law) > 0.001
+    assert abs(2.718281828 ** found["log_estimate"] / mass - 1) < 4 * found["relative_error"] + 0.01
+    first = answer.choices[0]
+    assert first.model_extra["unskew"]["log_prob"] < 0 and not first.model_extra.get("token_ids") and not answer.model_extra.get("prompt_token_ids")
+    # The client of the standard library, which has the ids of the chat from the server.
+    result = faithful.complete(f"{server}/v1", CHAT, con, n=500, max_tokens=24, top_p=1.0, top_k=0)
+    assert p_value(Counter(output.text for output in result.outputs), law) > 0.001
+    told = dict(zip((output.text for output in result.outputs), (output.log_prob for output in result.outputs)))
+    assert math.isclose(told[first.message.content], first.model_extra["unskew"]["log_prob"], abs_tol=1e-3)
+    # A seed repeats, ids are given where they are asked for, and other chats pass as they are.
+    seeded = [ask(n=3, seed=7, extra={"return_token_ids": True}) for _ in range(2)]
+    assert [each.model_extra["token_ids"] for each in seeded[0].choices] == [each.model_extra["token_ids"] for each in seeded[1].choices]
+    assert client.chat.completions.create(model="tiny", messages=CHAT, max_tokens=3, n=2).choices[1].message.content is not None
+    for options in ({"stop": "e"}, {"presence_penalty": 1.0}, {"stream": True}, {"response_format": {"type": "json_object"}}):
+        with pytest.raises(openai.BadRequestError, match="unskew"):
+            ask(n=2, **options)
+    assert is_healthy(server)

@@ -18,6 +18,7 @@ from ._errors import (
     SampleError,
     TokenizerError,
 )
+from ._masks import apply
 from ._tools import Call, tool_list
 from ._unskew import (
     COMPILE_FUEL,
@@ -36,7 +37,6 @@ from ._unskew import (
     Walk,
     __version__,
     accept_batch,
-    apply,
     fill_batch,
     methods,
     sample,

@@ -24,7 +24,12 @@ async def asample(*arguments: Any, **options: Any) -> AsyncIterator[Draw]:
         try:
             draw = await asyncio.shield(under_way)
         except asyncio.CancelledError:
-            under_way.add_done_callback(lambda done: (done.exception(), draws.close()))
+
+            def give_up(done: asyncio.Future[Any]) -> None:
+                done.exception()
+                draws.close()
+
+            under_way.add_done_callback(give_up)
             raise
         if draw is None:
             return

@@ -108,7 +108,7 @@ def audit(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
-        progress=line or progress or None,
+        progress=line if isinstance(progress, bool) else progress,
         end=end,
         time_limit=time_limit,
     )

@@ -220,8 +220,9 @@ class _Types:
         except NameError as error:
             raise refused(kind, str(error), "define the type before") from error
         if is_tuple:
-            parts = [self.of(hints[name]) for name in kind._fields]
-            return self._places(parts, len(parts) - len(kind._field_defaults), kind)
+            named: Any = kind
+            parts = [self.of(hints[name]) for name in named._fields]
+            return self._places(parts, len(parts) - len(named._field_defaults), kind)
         of: Callable[..., Any] = dict
         required = set(getattr(kind, "__required_keys__", ()))
         if dataclasses.is_dataclass(kind):

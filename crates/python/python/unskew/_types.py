@@ -100,6 +100,7 @@ def texts_of(kind: Any) -> dict[str, Any] | None:
     """The values of a type of texts alone by their texts, for a `Literal`, an `Enum` or a union of these; None for other types."""
     kind = bare(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    values: dict[Any, Any]
     if origin is typing.Literal:
         values = {value.value if isinstance(value, enum.Enum) else value: value for value in arguments}
     elif isinstance(kind, type) and issubclass(kind, enum.Enum):

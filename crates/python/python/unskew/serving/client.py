@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
-from .._errors import SampleError
+from .._errors import OptionError, SampleError
 
-__all__ = ["Output", "Result", "ServerError", "call"]
+__all__ = ["Output", "Prompt", "Result", "ServerError", "call", "prompt_of"]
+
+#: A text, ids, or the messages of a chat, as of `unskew.sample`.
+Prompt: TypeAlias = "str | Sequence[int] | Sequence[Mapping[str, Any]]"
 
 
 class ServerError(SampleError):
@@ -72,3 +76,14 @@ def call(url: str, body: dict[str, Any] | None, api_key: str | None, timeout: fl
         raise ServerError(f"HTTP {error.code}: {text}", error.code) from error
     except (urllib.error.URLError, ValueError, OSError) as error:
         raise ServerError(f"{url}: {error}") from error
+
+
+def prompt_of(url: str, prompt: Prompt, template: Mapping[str, Any] | None, api_key: str | None, timeout: float) -> str | list[int]:
+    """The prompt as a text or ids. Messages become ids by the chat template of the model, which vLLM and SGLang have at the same route;
+    `template` are fields beside them, such as `tools` and `chat_template_kwargs`. Raises `ServerError`."""
+    if isinstance(prompt, str) or not prompt or not isinstance(prompt[0], Mapping):
+        if template is not None:
+            raise OptionError("`template` goes with the messages of a chat, and the prompt is a text or ids: leave it out")
+        return prompt if isinstance(prompt, str) else cast("list[int]", list(prompt))
+    answer = call(f"{url}/tokenize", {**(template or {}), "messages": list(prompt)}, api_key, timeout)
+    return cast("list[int]", answer["tokens"])

@@ -41,13 +41,16 @@ def tokens_of(tokenizer: Any, rows: int, ends: Iterable[int] = ()) -> Tokens:
     """One for each tokenizer of this process. `rows` is the length of the model's rows, `ends` are the ids that end a sequence beside the
     tokenizer's own."""
     own = getattr(tokenizer, "eos_token_id", None)
-    all_ends = tuple(sorted({*ends, *([] if own is None else [own])}))
+    every: set[int] = {*ends, *([] if own is None else [own])}
+    all_ends = tuple(sorted(every))
     with _lock:
         kept = _tokens.setdefault(tokenizer, {})
         key = (rows, all_ends)
         if key not in kept:
             # An operator's mistake is told at the start, and not at the first request.
-            limits(), compile_fuel(), compile_seconds()
+            limits()
+            compile_fuel()
+            compile_seconds()
             # A tokenizer may have more ids than the model has rows.
             made = unskew.Tokenizer.from_hf(tokenizer, vocab_size=rows, eos=list(all_ends) or None)
             kept[key] = Tokens(made, unskew.Compiler(made, cache_bytes=cache_bytes()))

@@ -8,11 +8,13 @@ with an error. A Rust panic is such an error too, though Python's `except Except
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import unskew
 
 __all__ = ["Guarded", "fill_batch"]
+
+T = TypeVar("T")
 
 #: Up to so many masks are made on the engine's own thread: most take a microsecond, and to wake another thread takes longer.
 ONE_THREAD = 128
@@ -110,7 +112,7 @@ class Guarded:
         made.matcher = made._try(self.matcher.fork, self.matcher)
         return made
 
-    def _try(self, work: Callable[[], Any], otherwise: Any) -> Any:
+    def _try(self, work: Callable[[], T], otherwise: T) -> T:
         if self._dead:
             return otherwise
         try:

@@ -68,7 +68,7 @@ class Walks:
         self._entries: dict[Any, _Entry] = {}
         self._results: OrderedDict[str, dict[int, dict[str, Any]]] = OrderedDict()
         #: By the name of results: a walk of the task that they share, or the findings of tasks of their own.
-        self._stats: dict[str, unskew.Walk | dict[str, Any] | None] = {}
+        self._stats: dict[str, Any] = {}
         self._kept = 0
 
     def __contains__(self, id: Any) -> bool:
@@ -113,26 +113,26 @@ class Walks:
         """The id of each of the requests at its position."""
         entries = [self._entries[id] for id, _, _ in asked]
         ids = [entry.reject_id for entry in entries]
-        live = [place for place, entry in enumerate(entries) if entry.walk is not None]
-        if live:
-            walks = [entries[place].walk for place in live]
+        of = {place: entry.walk for place, entry in enumerate(entries) if entry.walk is not None}
+        if of:
+            live, walks = list(of), list(of.values())
             positions, rows = [asked[place][1] for place in live], [asked[place][2] for place in live]
             try:
                 found = _ids(walks, positions, logits, rows)
             except BaseException as problem:  # noqa: BLE001 - see above
                 if isinstance(problem, _ENDS):
                     raise
-                found = [self._alone(entries[place], asked[place], logits) for place in live]
+                found = [self._alone(entries[place], of[place], asked[place], logits) for place in live]
             for place, id in zip(live, found):
                 ids[place] = id
         for (id, _, _), entry in zip(asked, entries):
             self._tell(id, entry)
         return ids
 
-    def _alone(self, entry: _Entry, asked: Asked, logits: torch.Tensor) -> int:
+    def _alone(self, entry: _Entry, walk: unskew.Walk, asked: Asked, logits: torch.Tensor) -> int:
         id, position, row = asked
         try:
-            return _ids([entry.walk], [position], logits, [row])[0]
+            return _ids([walk], [position], logits, [row])[0]
         except BaseException as problem:  # noqa: BLE001 - see above
             if isinstance(problem, _ENDS):
                 raise
@@ -171,7 +171,7 @@ def _ids(walks: list[unskew.Walk], positions: list[int], logits: torch.Tensor, r
     known = unskew.known_walks(walks, positions)
     need = [place for place, id in enumerate(known) if id is None]
     if not need:
-        return known
+        return [id for id in known if id is not None]
     at = [rows[place] for place in need]
     if logits.device.type == "cpu" and logits.dtype == torch.float32 and logits.is_contiguous():
         # Read where they lie.
@@ -179,10 +179,8 @@ def _ids(walks: list[unskew.Walk], positions: list[int], logits: torch.Tensor, r
     else:
         array = logits[torch.tensor(at, device=logits.device)].to("cpu", torch.float32).numpy()
         at = list(range(len(need)))
-    found = unskew.step_walks([walks[place] for place in need], [positions[place] for place in need], array, at)
-    for place, id in zip(need, found):
-        known[place] = id
-    return known
+    found = iter(unskew.step_walks([walks[place] for place in need], [positions[place] for place in need], array, at))
+    return [next(found) if id is None else id for id in known]
 
 
 def force(logits: torch.Tensor, rows: Sequence[int], ids: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import unskew
 
@@ -21,7 +21,8 @@ __all__ = ["KEY", "MODES", "Warp", "Wish", "check", "seed_of"]
 #: The key of a request's extra arguments, in every engine.
 KEY = "unskew"
 
-MODES = ("cars", "rejection", "weights", "twist")
+Mode = Literal["cars", "rejection", "weights", "twist"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 _FIELDS = {"constraint", "mode", "reject_id", "reply", "log_masks", "seed"}
 
@@ -76,7 +77,7 @@ class Wish:
     """What a request asks for."""
 
     constraint: unskew.Constraint
-    mode: str = "cars"
+    mode: Mode = "cars"
     #: vLLM: the id that ends a rejected sequence.
     reject_id: int | None = None
     #: A name by which the results are asked for.

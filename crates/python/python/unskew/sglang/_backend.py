@@ -186,13 +186,7 @@ class Backend(BaseGrammarBackend):
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
         """Sets logits of forbidden ids to minus infinity, in place."""
-        if logits.device.type == "cpu" and logits.dtype == torch.float32 and logits.is_contiguous():
-            unskew.apply(logits, vocab_mask)
-            return
-        # Operations that torch has on every device.
-        bits = torch.arange(32, dtype=torch.int32, device=logits.device)
-        allowed = ((vocab_mask.unsqueeze(-1) >> bits) & 1).flatten(1).bool()
-        logits.masked_fill_(~allowed[:, : logits.shape[1]], float("-inf"))
+        unskew.apply(logits, vocab_mask)
 
     # Strict thinking: SGLang forbids and forces some tokens while a request thinks.
 
@@ -213,7 +207,7 @@ class Backend(BaseGrammarBackend):
         set_token_filter_torch(vocab_mask, token_ids, batch_idx, is_allowed=is_allowed, reset_vocab_mask=reset_vocab_mask)
 
 
-class Kept(OrderedDict):
+class Kept(OrderedDict[Any, Any]):
     """SGLang's dict of grammars, with a bound that is the same on all ranks: the last entries that were used."""
 
     #: Entries hold compiled constraints that the compiler may have let go.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import unskew
 
-from ..serving.client import Output, Result, call
+from ..serving.client import Output, Prompt, Result, call, prompt_of
 from ..serving.outputs import Rounds
 from ._requests import PROCESSOR
 
@@ -17,7 +17,7 @@ __all__ = ["Output", "Result", "sample"]
 
 def sample(
     url: str,
-    prompt: str | Sequence[int],
+    prompt: Prompt,
     constraint: Any,
     *,
     n: int,
@@ -26,11 +26,16 @@ def sample(
     mode: str = "cars",
     walks: int | None = None,
     log_masks: bool = False,
+    template: Mapping[str, Any] | None = None,
     api_key: str | None = None,
     timeout: float = 600.0,
     **options: Any,
 ) -> Result:
-    """`n` outputs for `prompt` (a text, or ids) of the server at `url`, which was started with `--enable-custom-logit-processor`.
+    """`n` outputs for `prompt` (a text, ids, or the messages of a chat) of the server at `url`, which was started with
+    `--enable-custom-logit-processor`.
+
+    Messages go through the chat template of the server's model; `template` are fields beside them, such as `tools` or
+    `chat_template_kwargs`.
 
     An output has at most `max_tokens` ids, the end not counted. `temperature` and, in `options`, `top_p`, `top_k` and `min_p` define the
     model; those that are left out are the server's. `walks` bounds how many are tried (default: 1,000 and 100 for each output). In the
@@ -48,7 +53,8 @@ def sample(
         "temperature": temperature,
         "custom_params": {"unskew": json.dumps({"constraint": unskew.Constraint.of(constraint).to_json(), "mode": mode, "log_masks": log_masks})},
     }
-    name, value = ("text", prompt) if isinstance(prompt, str) else ("input_ids", list(prompt))
+    value = prompt_of(url.rstrip("/"), prompt, template, api_key, timeout)
+    name = "text" if isinstance(value, str) else "input_ids"
     last: dict[str, Any] = {}
     while ask := rounds.next():
         body = {name: [value] * ask, "sampling_params": [params] * ask, "custom_logit_processor": [PROCESSOR] * ask}
@@ -66,6 +72,7 @@ def sample(
 
 
 def _result(answer: dict[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] | None
     for part in reversed(answer["meta_info"].get("unskew") or []):
         if part is not None:
             return part

@@ -61,11 +61,12 @@ class Faithful(CustomLogitProcessor):
         for row, params in enumerate(custom_param_list or []):
             if not isinstance(params, dict) or KEY not in params:
                 continue
-            req = params.get("__req__")
+            req: Any = params.get("__req__")
             try:
                 # Rows of one request come one after the other.
                 if of and params is of[-1][1]:
-                    asked.pop(), of.pop()
+                    asked.pop()
+                    of.pop()
                     raise unskew.OptionError("drafts are verified by SGLang's own sampler: start the server without speculation")
                 own = params.get(_OWN)
                 if type(own) is not _Own:
@@ -98,7 +99,7 @@ class Faithful(CustomLogitProcessor):
 
 def _read(req: Any) -> int:
     """How many ids of the request the row has read."""
-    return getattr(req, "kv", req).kv_committed_len
+    return int(getattr(req, "kv", req).kv_committed_len)
 
 
 def _is_piece(req: Any) -> bool:
@@ -159,7 +160,7 @@ def _server_seed() -> int:
     try:
         from sglang.srt.runtime_context import get_server_args
 
-        return get_server_args().random_seed
+        return int(get_server_args().random_seed)
     except (ImportError, AttributeError, ValueError):
         return 0
 

@@ -48,7 +48,8 @@ def content(kind: str, text: str) -> dict[str, Any] | None:
     if kind in ("ebnf", "full_assistant_ebnf") and "::=" in text and not text.lstrip().startswith("{"):
         return {"type": "grammar", "grammar": text}
     if kind == "structural_tag":
-        return json.loads(text).get("format")
+        found: dict[str, Any] | None = json.loads(text).get("format")
+        return found
     return None
 
 

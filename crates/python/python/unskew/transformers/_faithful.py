@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.generation import stopping_criteria as criteria
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from .._errors import OptionError, SampleError
 from .._unskew import Draw, Tokenizer, sample
@@ -68,11 +68,11 @@ class FaithfulOutput(ModelOutput):
     - `draws`: the outputs with their costs, as of `unskew.sample`.
     """
 
-    sequences: torch.LongTensor
+    sequences: torch.Tensor
     texts: list[str] | None = None
-    log_probs: torch.DoubleTensor | None = None
-    log_weights: torch.DoubleTensor | None = None
-    log_masses: torch.DoubleTensor | None = None
+    log_probs: torch.Tensor | None = None
+    log_weights: torch.Tensor | None = None
+    log_masses: torch.Tensor | None = None
     evaluated: int | None = None
     explain: str | None = None
     seeds: list[int] | None = None
@@ -81,7 +81,7 @@ class FaithfulOutput(ModelOutput):
 
 def faithful(
     model: PreTrainedModel,
-    input_ids: torch.LongTensor,
+    input_ids: torch.Tensor,
     logits_processor: Iterable[Any] | None = None,
     stopping_criteria: Iterable[Any] | None = None,
     generation_config: GenerationConfig | None = None,
@@ -223,7 +223,7 @@ def _check_processors(processors: Iterable[Any], told: dict[str, Any]) -> None:
 
 def _longest(stopping: Iterable[Any], config: GenerationConfig) -> int:
     """The most ids of a row, its prompt included."""
-    most = config.max_length
+    most: int = config.max_length
     for criterion in stopping:
         if isinstance(criterion, criteria.MaxLengthCriteria):
             most = criterion.max_length
@@ -254,7 +254,7 @@ def _end_ids(config: GenerationConfig) -> list[int]:
     end = config.eos_token_id
     if isinstance(end, torch.Tensor):
         end = end.tolist()
-    ids = [end] if isinstance(end, int) else list(end or ())
+    ids: list[int] = [end] if isinstance(end, int) else list(end or ())
     if not ids:
         raise OptionError("`eos_token_id` is missing: an output has an end")
     return ids
@@ -283,9 +283,9 @@ def _tokenizer(tokens: Any, vocab_size: int, end: list[int]) -> Tokenizer:
     return made[1]
 
 
-def _prompts(input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, n: int) -> list[list[int]]:
+def _prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, n: int) -> list[list[int]]:
     """The prompts without their padding. `generate` has written each of them `n` times."""
-    rows = input_ids[::n].tolist()
+    rows: list[list[int]] = input_ids[::n].tolist()
     if attention_mask is None:
         return rows
     prompts = []
@@ -298,8 +298,8 @@ def _prompts(input_ids: torch.LongTensor, attention_mask: torch.Tensor | None, n
 
 
 def _sequences(
-    input_ids: torch.LongTensor, draws: list[Draw], end: list[int], config: GenerationConfig
-) -> torch.LongTensor:
+    input_ids: torch.Tensor, draws: list[Draw], end: list[int], config: GenerationConfig
+) -> torch.Tensor:
     outputs = [[*draw.ids, end[0]] if draw.finish == "stop" else draw.ids for draw in draws]
     longest = max((len(ids) for ids in outputs), default=0)
     padding = config.pad_token_id

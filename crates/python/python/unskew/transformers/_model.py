@@ -12,10 +12,12 @@ many times as there are prefixes; and cutting one cache back, which serves one s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from jinja2 import TemplateError
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from .._errors import OptionError
 
@@ -48,6 +50,11 @@ class Model:
 
         for draw in unskew.sample(unskew.transformers.Model(model), constraint, tokenizer, n=100, sampler="cars"): ...
 
+    With the model's `tokenizer` of `transformers`, a prompt may be the messages of a chat, which go through its template:
+
+        rows = unskew.transformers.Model(model, tokenizer)
+        unskew.sample(rows, constraint, tokens, prompt=[{"role": "user", "content": "A name?"}])
+
     Keys and values of what it has seen are kept in at most `kv_bytes`, and sequences are evaluated from their longest known beginning
     on. Beginnings that were not used for longest are forgotten. With 0, nothing is kept and each row costs a pass over its
     whole sequence. `evaluated` counts the positions of all passes.
@@ -56,7 +63,7 @@ class Model:
     ask: encoder-decoders, and with `kv_bytes` those whose state is not made of keys and values alone.
     """
 
-    def __init__(self, model: PreTrainedModel, *, kv_bytes: int = 1 << 30) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None, *, kv_bytes: int = 1 << 30) -> None:
         name = type(model).__name__
         if model.config.is_encoder_decoder:
             raise OptionError(f"{name} is an encoder-decoder: give a causal language model (a decoder alone)")
@@ -72,6 +79,7 @@ class Model:
         # The second name is that of transformers from 5.24 on.
         self._cache_name = "past_key_values" if "past_key_values" in arguments else "cache"
         self._model = model
+        self._tokenizer = tokenizer
         self._kv_bytes = kv_bytes
         #: Positions that passes have evaluated, padding not counted.
         self.evaluated = 0
@@ -108,15 +116,29 @@ class Model:
                 rows.update(zip((ids for ids, _ in part), made))
         return torch.stack([rows[ids] for ids in sequences])
 
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """The ids of a chat up to the beginning of its next message, by the chat template of the tokenizer. `unskew.sample` calls it where a
+        prompt is messages. `options` are the template's, such as `tools`. Raises `OptionError` where there is no template."""
+        name = type(self._model).__name__
+        if self._tokenizer is None:
+            raise OptionError(f"the messages of a chat need the tokenizer of {name}: `unskew.transformers.Model(model, tokenizer)`")
+        template = self._tokenizer.apply_chat_template
+        try:
+            ids = template([dict(message) for message in messages], add_generation_prompt=True, return_dict=False, **options)
+        except (ValueError, TemplateError) as error:
+            raise OptionError(f"the chat template of {name} takes no such messages: {error}") from error
+        return cast("list[int]", ids)
+
     def _known(self, ids: tuple[int, ...]) -> list[_Node]:
         """The prefixes of a sequence that are in the pools, without the whole of it: a row needs one position at least."""
         path, node = [], self._root
         for token in ids[:-1]:
-            node = node.children.get(token)
-            if node is None:
+            child = node.children.get(token)
+            if child is None:
                 break
-            node.used = self._tick
-            path.append(node)
+            child.used = self._tick
+            path.append(child)
+            node = child
         return path
 
     def _parts(self, asked: list[tuple[tuple[int, ...], list[_Node]]]) -> Iterator[list[tuple[tuple[int, ...], list[_Node]]]]:
@@ -158,12 +180,14 @@ class Model:
             arguments["position_ids"] = torch.tensor(positions, device=device)
         if self._last_row_alone:
             arguments["logits_to_keep"] = 1
-        if self._kv_bytes > 0:
-            cache = arguments[self._cache_name] = self._gather(part, past)
+        cache = self._gather(part, past) if self._kv_bytes > 0 else None
+        if cache is not None:
+            arguments[self._cache_name] = cache
         outputs = self._model(**arguments, return_dict=True)
-        if self._kv_bytes > 0:
+        if cache is not None:
             self._keep(part, cache, past, new)
-        return outputs.logits[:, -1].float().cpu()
+        logits: torch.Tensor = outputs.logits
+        return logits[:, -1].float().cpu()
 
     def _gather(self, part: list[tuple[tuple[int, ...], list[_Node]]], past: int) -> DynamicCache:
         """The keys and values of the known prefixes, padded on the left by those of any position."""
@@ -180,8 +204,8 @@ class Model:
         self, part: list[tuple[tuple[int, ...], list[_Node]]], cache: DynamicCache, past: int, new: int
     ) -> None:
         """Takes the keys and values of new positions into the pools."""
-        layers = [(layer.keys, layer.values) for layer in cache.layers]
-        if not layers or any(keys.ndim != 4 or keys.shape[2] != past + new for keys, _ in layers):
+        layers: list[Any] = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in cache.layers]
+        if not layers or any(keys is None or keys.ndim != 4 or keys.shape[2] != past + new for keys, _ in layers):
             raise OptionError(
                 f"{type(self._model).__name__} does not keep keys and values of all positions: say `kv_bytes=0`, and each row costs a "
                 "pass over its whole sequence"
@@ -205,9 +229,9 @@ class Model:
         if not slots:
             return
         for (keys, values), (new_keys, new_values) in zip(self._pools, layers):
-            row, place, slot = (torch.tensor(list_, device=keys.device) for list_ in (rows, places, slots))
-            keys[slot] = new_keys[row, :, place]
-            values[slot] = new_values[row, :, place]
+            of_row, place, slot = (torch.tensor(list_, device=keys.device) for list_ in (rows, places, slots))
+            keys[slot] = new_keys[of_row, :, place]
+            values[slot] = new_values[of_row, :, place]
 
     def _room(self, wanted: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
         """Makes room for so many positions, and says for how many there is."""
@@ -247,7 +271,8 @@ class Model:
         for node in nodes[: (len(nodes) + 1) // 2]:
             if node.used == self._tick:
                 break
-            del node.parent.children[node.token]
+            if node.parent is not None:
+                del node.parent.children[node.token]
             self._free.append(node.slot)
 
     def __repr__(self) -> str:

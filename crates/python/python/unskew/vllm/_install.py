@@ -158,7 +158,7 @@ def _validate(before: Any) -> Any:
 
 
 def _grammar_init(before: Any) -> Any:
-    def grammar_init(self: Any, request: Any) -> None:
+    def grammar_init(self: Any, request: Any) -> Any:
         wanted = request.structured_output_request
         if wanted is not None and self.backend is None and wanted.params._backend == "unskew":
             from .backend import UnskewBackend
@@ -206,14 +206,14 @@ def _preprocess_add_request(before: Any) -> Any:
 
 
 def _engine_add_request(before: Any) -> Any:
-    def add_request(self: Any, request: Any, *arguments: Any) -> None:
+    def add_request(self: Any, request: Any, *arguments: Any) -> Any:
         with _nothing_leaves():
             from ._ahead import Waiting, Workers
 
             waiting = request.structured_output_request
             if isinstance(waiting, Waiting):
-                waiting.workers = vars(self).setdefault("_unskew_workers", Workers(self.model_executor))
-                waiting.workers.tell(waiting.spec)
+                workers = waiting.workers = vars(self).setdefault("_unskew_workers", Workers(self.model_executor))
+                workers.tell(waiting.spec)
         return before(self, request, *arguments)
 
     return add_request

@@ -16,18 +16,19 @@ The server runs with `--logits-processors unskew.vllm:Faithful` and with VLLM_PL
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import unskew
 
-from ..serving.client import Output, Result, ServerError, call
+from ..serving.client import Output, Prompt, Result, ServerError, call, prompt_of
 
 __all__ = ["Output", "Result", "ServerError", "complete"]
 
 
 def complete(
     base_url: str,
-    prompt: str | list[int],
+    prompt: Prompt,
     constraint: Any,
     *,
     n: int = 1,
@@ -38,11 +39,15 @@ def complete(
     seed: int | None = None,
     walks: int | None = None,
     log_masks: bool = False,
+    template: Mapping[str, Any] | None = None,
     api_key: str | None = None,
     timeout: float = 600.0,
     **options: Any,
 ) -> Result:
     """n outputs from the model's own distribution under `constraint`, of at most `max_tokens` ids with the end.
+
+    `prompt` is a text, ids, or the messages of a chat, which the server puts into the chat template of its model; `template` are fields beside
+    them, such as `tools` or `chat_template_kwargs`.
 
     `temperature` and, in `options`, `top_p`, `top_k` and `min_p` define the model; those that are left out are the server's. `walks` is how
     many sequences are tried (default: 1,000 and 100 for each output). In the modes "weights" and "twist" n walks are made, and those that
@@ -56,7 +61,7 @@ def complete(
     body = {
         **options,
         "model": model,
-        "prompt": prompt,
+        "prompt": prompt_of(base_url.rstrip("/").removesuffix("/v1"), prompt, template, api_key, timeout),
         "n": n,
         "max_tokens": max_tokens,
         "temperature": temperature,

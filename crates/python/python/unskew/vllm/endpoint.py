@@ -1,11 +1,11 @@
-"""n faithful outputs of one request to `/v1/completions`: an endpoint plug-in of vLLM.
+"""n faithful outputs of one request to `/v1/completions` or `/v1/chat/completions`: an endpoint plug-in of vLLM.
 
 With `VLLM_PLUGINS=unskew` a request with `vllm_xargs: {"unskew": "{\\"constraint\\": ...}"}` and `n` gets n accepted outputs, each with
 its log-probability and weight, and the estimate of P(constraint); without it, requests pass as they are. Rejected walks are begun again
 here, so that clients neither see them nor need an id that marks them.
 
-The route calls vLLM's own handler for each round of walks. Tried instead: the engine's client. All that the handler does (prompts,
-limits, log-probabilities, aborts) would be here a second time. The results of walks are asked of the workers, by a name that the
+The routes call vLLM's own handlers for each round of walks. Tried instead: the engine's client. All that a handler does (prompts,
+chat templates, limits, log-probabilities, aborts) would be here a second time. The results of walks are asked of the workers, by a name that the
 requests carry: vLLM's log-probabilities are at temperature 1, or of rows with one token.
 """
 
@@ -14,10 +14,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
+from vllm.entrypoints.openai.chat_completion.api_router import create_chat_completion as vllm_chat
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.completion.api_router import create_completion as vllm_completion
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
@@ -32,6 +35,9 @@ __all__ = ["EndpointPlugin", "plugin"]
 
 logger = logging.getLogger("vllm.unskew")
 
+#: One of vLLM's own.
+Handler = Callable[[Any, Request], Awaitable[Any]]
+
 
 class EndpointPlugin:
     """The plug-in, as vLLM calls it."""
@@ -41,6 +47,7 @@ class EndpointPlugin:
 
     def attach_router(self, app: Any) -> None:
         app.post("/v1/completions", response_model=None)(completions)
+        app.post("/v1/chat/completions", response_model=None)(chat_completions)
 
     async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
         state.unskew_engine = engine_client
@@ -59,8 +66,17 @@ def refused(message: str, status: int = 400) -> JSONResponse:
 
 async def completions(request: CompletionRequest, raw_request: Request) -> Response:
     """`/v1/completions`."""
+    return await _answer(request, raw_request, vllm_completion)
+
+
+async def chat_completions(request: ChatCompletionRequest, raw_request: Request) -> Response:
+    """`/v1/chat/completions`."""
+    return await _answer(request, raw_request, vllm_chat)
+
+
+async def _answer(request: Any, raw_request: Request, handler: Handler) -> Response:
     if not request.vllm_xargs or KEY not in request.vllm_xargs:
-        return await vllm_completion(request, raw_request)
+        return await handler(request, raw_request)
     engine = raw_request.app.state.unskew_engine
     try:
         wish = json.loads(request.vllm_xargs[KEY])
@@ -68,24 +84,27 @@ async def completions(request: CompletionRequest, raw_request: Request) -> Respo
             raise ValueError("it is no object")
         if "reject_id" in wish:
             # The client begins rejected walks again by itself.
-            return await vllm_completion(request, raw_request)
+            return await handler(request, raw_request)
         rounds = Rounds.of(1 if request.n is None else request.n, wish.pop("walks", None), wish.get("mode", "cars"))
         if request.stream or request.echo or request.use_beam_search:
             raise ValueError("faithful outputs come all at once: leave out `stream`, `echo` and `use_beam_search`")
-        if isinstance(request.prompt, list) and request.prompt and not isinstance(request.prompt[0], int):
+        prompt = getattr(request, "prompt", None)
+        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
             raise ValueError("one prompt a request")
         Wish.of(wish)
         wish["reject_id"] = await off_the_loop(_reject_id, engine.model_config)
     except REFUSED as error:
         return refused(message_of(error))
-    return await _rounds(request, raw_request, engine, wish, rounds)
+    return await _rounds(request, raw_request, handler, engine, wish, rounds)
 
 
 def _reject_id(model_config: Any) -> int:
     return unskew.Faithful(compiler_of_model(model_config), row_len=model_config.get_vocab_size()).reject_id
 
 
-async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any, wish: dict[str, Any], rounds: Rounds) -> Response:
+async def _rounds(
+    request: Any, raw_request: Request, handler: Handler, engine: Any, wish: dict[str, Any], rounds: Rounds
+) -> Response:
     reject_id, wants_ids, wants_logprobs = wish["reject_id"], request.return_token_ids, request.logprobs
     # A model's folder may name a penalty, which no model has.
     neutral = {} if request.repetition_penalty is not None else {"repetition_penalty": 1.0}
@@ -105,7 +124,7 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
             "vllm_xargs": {**request.vllm_xargs, KEY: json.dumps({**wish, "reply": reply, "seed": seed})},
             **neutral,
         }
-        response = await vllm_completion(request.model_copy(update=change), raw_request)
+        response = await handler(request.model_copy(update=change), raw_request)
         if response is None or response.status_code != 200:
             return response
         part = json.loads(response.body)
@@ -113,18 +132,19 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         for name in usage:
             usage[name] += (part.get("usage") or {}).get(name) or 0
         results = await _results(engine, reply, stats, request.seed is not None)
-        walks = []
+        walks: list[dict[str, Any] | None] = []
         for choice in sorted(part["choices"], key=lambda choice: choice["index"]):
             result = results.get(str(choice["index"]), {})
             errors += [result["error"]] if result.get("error") else []
-            is_over = choice["finish_reason"] == "stop" and choice.get("stop_reason") != reject_id
+            # A chat may call tools, as vLLM's parser reads the text.
+            is_over = choice["finish_reason"] in ("stop", "tool_calls") and choice.get("stop_reason") != reject_id
             if is_over and result.get("accepted"):
                 walks.append({**choice, KEY: {name: result[name] for name in ("log_prob", "log_weight", "log_masks") if name in result}})
             else:
                 walks.append(None)
         rounds.add(walks)
     if rounds.is_short():
-        why = errors[-1] if errors else f"the model rarely satisfies the constraint within {request.max_tokens} tokens: allow more, or more `walks`"
+        why = errors[-1] if errors else "the model rarely satisfies the constraint within the limit on tokens: allow more, or more `walks`"
         return refused(f"{len(rounds.accepted)} of {rounds.n} outputs in {rounds.walks} walks: {why}", 422)
     choices = []
     for index, choice in enumerate(rounds.outputs()):
@@ -132,10 +152,12 @@ async def _rounds(request: CompletionRequest, raw_request: Request, engine: Any,
         if not wants_ids:
             choice.pop("token_ids", None)
             choice.pop("prompt_token_ids", None)
+            # Of a chat.
+            answer.pop("prompt_token_ids", None)
         if wants_logprobs is None:
             choice["logprobs"] = None
         choices.append(choice)
-    found = unskew.merge_stats(list(stats.values())) or {}
+    found: Mapping[str, Any] = unskew.merge_stats(list(stats.values())) or {}
     answer["choices"], answer["usage"] = choices, usage
     answer[KEY] = {
         "walks": rounds.walks,

@@ -54,8 +54,8 @@ def wish_of(params: SamplingParams) -> Wish | None:
         return None
     if wish.reject_id is None:
         raise ValueError(
-            f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask `/v1/completions` of a "
-            f"server that was started with VLLM_PLUGINS=unskew, which needs none (chat has no walks)"
+            f"`{KEY}` needs a `reject_id`, the id that ends a rejected sequence, which is also its one stop id; or ask a "
+            f"server that was started with VLLM_PLUGINS=unskew, which needs none"
         )
     if wish.reject_id not in (params.stop_token_ids or []):
         raise ValueError(f"`{KEY}`: the stop ids are {params.stop_token_ids}, and the `reject_id` {wish.reject_id} is none of them")
@@ -74,7 +74,7 @@ class Faithful(V1, V2):
         self._walks = Walks(logging.getLogger("vllm.unskew"))
         self._prompts: dict[str, list[int]] = {}
         #: V2: the buffers of the slots.
-        self._state = None if is_pin_memory is not None else device_or_state
+        self._state: Any = None if is_pin_memory is not None else device_or_state
         self._runner: Any = None
         #: How often the weights were replaced.
         self._epoch = 0
@@ -111,7 +111,7 @@ class Faithful(V1, V2):
         for new in schedule.scheduled_new_reqs:
             if new.sampling_params is None or KEY not in (new.sampling_params.extra_args or {}):
                 continue
-            prompt = list(new.prompt_token_ids or ())
+            prompt: list[int] = list(new.prompt_token_ids or ())
             # V2 adds a request anew that it had put aside; a session that goes on has another prompt.
             if new.req_id not in self._walks or self._prompts[new.req_id] != prompt:
                 self._begin(new, prompt)
@@ -123,7 +123,7 @@ class Faithful(V1, V2):
         except ValueError:
             # The front end has refused it.
             return
-        if wish is None:
+        if wish is None or wish.reject_id is None:
             return
         self._prompts[new.req_id] = prompt
         self._begun += 1
@@ -201,7 +201,7 @@ class Faithful(V1, V2):
         requests = self._runner().req_states.index_to_req_id
         positions = ctx.pos.tolist()
         if len(positions) == len(ctx.idx_mapping_np):
-            slots, fed = ctx.idx_mapping_np.tolist(), None
+            slots, fed = ctx.idx_mapping_np.tolist(), []
         else:
             slots, fed = ctx.expanded_idx_mapping.tolist(), ctx.input_ids.tolist()
         # The rows of a request come one after the other, those of its drafts after its own.
