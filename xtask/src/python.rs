@@ -2,7 +2,7 @@
 //!
 //! Neither is a part of `check`, so that it needs no Python; `cargo xtask ci` has both. Tools go into virtual
 //! environments under `target/python`: one for building, one with nothing but the wheel and numpy, one with pydantic
-//! and mypy, //! and one with transformers, as users' would be.
+//! and mypy, and one with transformers, as users' would be.
 
 use std::{
     path::{Path, PathBuf},
