@@ -1,8 +1,8 @@
 //! `cargo xtask wheel` and `cargo xtask python`: the Python package, built and tested.
 //!
 //! Neither is a part of `check`, so that it needs no Python; `cargo xtask ci` has both. Tools go into virtual
-//! environments under `target/python`: one for building, one with nothing but the wheel and numpy, one with pydantic and mypy,
-//! and one with transformers, as users' would be.
+//! environments under `target/python`: one for building, one with nothing but the wheel and numpy, one with pydantic
+//! and mypy, and one with transformers, as users' would be.
 
 use std::{
     path::{Path, PathBuf},

@@ -18,7 +18,8 @@ use crate::{
 const MODELS: [&str; 2] = ["smollm2", "gemma3"];
 
 /// The packages that read the models: transformers asks for the last two to read a GGUF file.
-const PACKAGES: &[&str] = &["numpy", "pytest", "torch==2.13.0", "transformers==5.24.0", "gguf", "accelerate"];
+const PACKAGES: &[&str] =
+    &["numpy", "pytest", "torch==2.13.0", "transformers==5.24.0", "gguf", "accelerate", "pydantic"];
 
 fn folder(root: &Path) -> PathBuf {
     root.join("target/real")

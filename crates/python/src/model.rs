@@ -54,7 +54,7 @@ impl Model {
     /// Its tokens.
     #[getter]
     fn tokenizer(&self) -> Tokenizer {
-        Tokenizer { tokens: Arc::clone(self.model.tokens()) }
+        Arc::clone(self.model.tokens()).into()
     }
 
     fn __repr__(&self) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyBytes, PyString},
+    types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType},
 };
 use unskew::{
     TokenSpace,
@@ -20,6 +20,36 @@ use crate::error::{Class, guarded, of_engine};
 #[derive(Debug)]
 pub(crate) struct Tokenizer {
     pub(crate) tokens: Arc<TokenSpace>,
+    /// The call that makes it again, for pickle; None of the tokens of a model.
+    again: Option<Py<PyAny>>,
+}
+
+impl From<Arc<TokenSpace>> for Tokenizer {
+    fn from(tokens: Arc<TokenSpace>) -> Self {
+        Self { tokens, again: None }
+    }
+}
+
+impl Tokenizer {
+    /// The same, which pickle makes again by the method `name` with these arguments.
+    fn again<'py>(
+        self,
+        py: Python<'py>,
+        name: &str,
+        arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+        vocab_size: usize,
+        eos: Option<&[u32]>,
+    ) -> PyResult<Self> {
+        let options = PyDict::new(py);
+        if vocab_size > 0 {
+            options.set_item("vocab_size", vocab_size)?;
+        }
+        options.set_item("eos", eos)?;
+        let arguments = (name,).into_pyobject(py)?.add(arguments.into_pyobject(py)?)?;
+        let caller = py.import("operator")?.getattr("methodcaller")?;
+        let again = caller.call(arguments.cast::<PyTuple>()?, Some(&options))?;
+        Ok(Self { again: Some(again.unbind()), ..self })
+    }
 }
 
 /// Ids as the library knows them.
@@ -47,7 +77,7 @@ fn load(
     let end = ids(&eos.unwrap_or_default());
     let tokens =
         TokenSpace::from_tokenizer(tokenizer, &end, vocab_size).map_err(|error| of_engine(&error))?;
-    Ok(Tokenizer { tokens: Arc::new(tokens) })
+    Ok(Arc::new(tokens).into())
 }
 
 #[pymethods]
@@ -61,12 +91,14 @@ impl Tokenizer {
         vocab_size: usize,
         eos: Option<Vec<u32>>,
     ) -> PyResult<Self> {
-        if path.is_dir() {
+        let made = if path.is_dir() {
             let read = || unskew::folder_tokenizer(&path);
             let (tokenizer, end) = guarded(|| py.detach(read).map_err(refused))?;
-            return load(py, vocab_size, Some(eos.unwrap_or_else(|| numbers(&end))), || Ok(tokenizer));
-        }
-        load(py, vocab_size, eos, || vocab::Tokenizer::from_file(path))
+            load(py, vocab_size, Some(eos.clone().unwrap_or_else(|| numbers(&end))), || Ok(tokenizer))
+        } else {
+            load(py, vocab_size, eos.clone(), || vocab::Tokenizer::from_file(&path))
+        };
+        made?.again(py, "from_file", (path.as_path(),), vocab_size, eos.as_deref())
     }
 
     /// Reads the text of a `tokenizer.json`.
@@ -82,7 +114,8 @@ impl Tokenizer {
             Ok(text) => text.to_cow()?.into_owned().into_bytes(),
             Err(_) => text.extract::<Vec<u8>>()?,
         };
-        load(py, vocab_size, eos, move || vocab::Tokenizer::from_bytes(&bytes))
+        let made = load(py, vocab_size, eos.clone(), move || vocab::Tokenizer::from_bytes(&bytes))?;
+        made.again(py, "from_json", (text,), vocab_size, eos.as_deref())
     }
 
     /// The tokenizer of a `transformers` fast tokenizer, or one of the `tokenizers` package.
@@ -106,7 +139,8 @@ impl Tokenizer {
             (None, Some(id)) if !id.is_none() => Some(vec![id.extract()?]),
             (None, _) => None,
         };
-        load(py, vocab_size, eos, move || vocab::Tokenizer::from_bytes(text.as_bytes()))
+        let made = load(py, vocab_size, eos.clone(), || vocab::Tokenizer::from_bytes(text.as_bytes()))?;
+        made.again(py, "from_json", (&text,), vocab_size, eos.as_deref())
     }
 
     /// Reads a rank file, as tiktoken has them, with its pattern and its special tokens.
@@ -120,16 +154,18 @@ impl Tokenizer {
         vocab_size: usize,
         eos: Option<Vec<u32>>,
     ) -> PyResult<Self> {
-        load(py, vocab_size, eos, move || {
+        let made = load(py, vocab_size, eos.clone(), || {
             let special: Vec<_> = special.iter().map(|(name, id)| (&**name, *id)).collect();
             vocab::Tokenizer::from_rank_file(&ranks, &pattern, &special)
-        })
+        })?;
+        let ranks = PyBytes::new(py, &ranks);
+        made.again(py, "from_tiktoken", (ranks, pattern, special), vocab_size, eos.as_deref())
     }
 
     /// A vocabulary alone: bytes of text tokens, names of control tokens, and None for unused ids.
     #[staticmethod]
     #[pyo3(signature = (tokens, *, eos))]
-    fn from_vocabulary(tokens: Vec<Bound<'_, PyAny>>, eos: Vec<u32>) -> PyResult<Self> {
+    fn from_vocabulary(py: Python<'_>, tokens: Vec<Bound<'_, PyAny>>, eos: Vec<u32>) -> PyResult<Self> {
         let mut builder = Vocabulary::builder();
         for token in &tokens {
             if token.is_none() {
@@ -144,7 +180,8 @@ impl Tokenizer {
             builder.end_of_sequence(id);
         }
         let vocabulary = builder.build().map_err(refused)?;
-        Ok(Self { tokens: Arc::new(TokenSpace::from_vocabulary(vocabulary)) })
+        let made: Self = Arc::new(TokenSpace::from_vocabulary(vocabulary)).into();
+        made.again(py, "from_vocabulary", (PyList::new(py, tokens)?,), 0, Some(&eos))
     }
 
     /// How many ids there are: the length of a row of logits.
@@ -192,6 +229,16 @@ impl Tokenizer {
     /// The bytes of an output.
     fn decode_bytes<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.tokens.vocabulary().decode(&self.known(&ids)?)))
+    }
+
+    /// A tokenizer of a file is read again from its path.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyType>,))> {
+        match &slf.get().again {
+            Some(again) => Ok((again.bind(slf.py()).clone(), (slf.get_type(),))),
+            None => Err(PyTypeError::new_err(
+                "the tokens of a model are not pickled: make a `Tokenizer` of the model's file, or pickle its path",
+            )),
+        }
     }
 
     fn __repr__(&self) -> String {

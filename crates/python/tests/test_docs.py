@@ -1,7 +1,9 @@
 """The code of the pages and of the READMEs, as a reader would run it, with the embedded model as the checkpoint."""
 
+import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -22,7 +24,14 @@ def run(code, monkeypatch, folder, capsys):
 
 def test_python_md(tokenizer_path, tmp_path, monkeypatch, capsys):
     (tmp_path / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
-    names, out = run(blocks("docs/python.md"), monkeypatch, tmp_path, capsys)
+    folder = tmp_path / "model"
+    shutil.copytree(tokenizer_path.parent / "tiny", folder)
+    shutil.copy(tokenizer_path, folder)
+    template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    code = blocks("docs/python.md").replace('"smollm2.gguf"', repr(str(folder)))
+    names, out = run(code, monkeypatch, tmp_path, capsys)
     lines = out.splitlines()
-    assert len(lines) == 11 and all(re.match(r"\d{4} -", line) for line in lines[:10]) and float(lines[10]) < 0
+    assert len(lines) == 17 and all(re.search(r" [A-Z][a-z]{2,9}$", line) for line in lines[:6])
+    assert all(re.match(r"\d{4} -", line) for line in lines[6:16]) and float(lines[16]) < 0
     assert names["rows"].any(axis=1).all()

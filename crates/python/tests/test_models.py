@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -85,13 +86,13 @@ def test_several_prompts_share_passes(model, tok):
     alone = []
     for prompt in prompts:
         alone.append([draw.text for draw in unskew.sample(function, constraint, tok, prompt=prompt, **options)])
-    passes, rows = len(calls), sum(calls)
+    passes = len(calls)
     calls.clear()
     together = unskew.sample(function, constraint, tok, prompt=prompts, **options).to_list()
     assert [draw.prompt for draw in together] == [number // 2 for number in range(32)]
     # The first prompt has the first stream of random numbers, which a prompt alone has.
     assert [draw.text for draw in together[:2]] == alone[0]
-    assert sum(calls) == pytest.approx(rows, rel=0.2) and len(calls) * 6 <= passes, (len(calls), passes)
+    assert len(calls) * 6 <= passes, (len(calls), passes)
 
     # Prompts of any kind go together.
     mixed = unskew.sample(model, WORD, prompt=["Dear Ms ", [5, 6, 7]], sampler="cars", seed=1).to_list()
@@ -118,7 +119,7 @@ def test_messages_are_put_into_the_template(model, chatty, tok):
     text = "<|system|>Be short.\n<|user|>A name?\n<|assistant|>"
     options = dict(n=2, sampler="cars", seed=5)
     by_messages = [draw.text for draw in unskew.sample(chatty, WORD, prompt=messages, **options)]
-    assert by_messages == [draw.text for draw in unskew.sample(chatty, WORD, prompt=text, **options)]
+    assert by_messages == [draw.text for draw in unskew.sample(chatty, WORD, prompt=tok.encode(text), **options)]
     assert len(unskew.sample(chatty, WORD, prompt=[messages, "Dear Ms "], n=1, seed=1).to_list()) == 2
     with pytest.raises(unskew.OptionError, match="chat template"):
         unskew.sample(model, WORD, prompt=messages)
@@ -151,7 +152,7 @@ def test_draws_become_tables(model):
 def test_resampled_outputs_warn_once(model):
     constraint = unskew.Constraint.regex("[A-Z][a-z]{2,9} [A-Z][a-z]{2,9}, [0-9]{5}")
     with pytest.warns(UserWarning, match="resampled") as warned:
-        draws = unskew.sample(model, constraint, prompt="x", n=8, sampler="disc:k=2,tries=2", seed=1).to_list()
+        draws = unskew.sample(model, constraint, prompt="x", n=8, sampler="disc:k=2,budget=2", seed=1).to_list()
     assert any(draw.origin == "resampled" for draw in draws) and len(warned) == 1
 
 
@@ -240,3 +241,14 @@ def test_a_server_is_a_model(server, monkeypatch):
         unskew.Endpoint("http://127.0.0.1:9", retries=0)
     with pytest.raises(unskew.OptionError):
         unskew.Endpoint(address, server="fast")
+
+
+def test_tokenizers_go_to_other_processes(model, tok, byte_tok, tokenizer_path):
+    text = tokenizer_path.read_text()
+    made = [tok, byte_tok, unskew.Tokenizer.from_json(text, eos=[0]), unskew.Tokenizer.from_json(text.encode(), vocab_size=3000)]
+    for one in made:
+        again = pickle.loads(pickle.dumps(one))
+        assert (again.vocab_size, again.eos) == (one.vocab_size, one.eos)
+        assert again.decode_bytes([65, 66]) == one.decode_bytes([65, 66])
+    with pytest.raises(TypeError, match="pickle its path"):
+        pickle.dumps(model.tokenizer)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew import _tools
 
 #: Families with the marks that a vocabulary has as tokens: those of the first list are control tokens in the models' tokenizers.
 FAMILIES = {
@@ -87,7 +86,7 @@ def pair(p: tuple[int, bool]) -> None: ...
 def table(t: dict[str, int]) -> None: ...
 def keywords(*, x: int, y: int = 1) -> None: ...
 def noted(x: Annotated[int, "a note"]) -> None: ...
-def levels(l: list[list[int]]) -> None: ...
+def levels(rows: list[list[int]]) -> None: ...
 def numbers(n: Literal[1, 2, 3]) -> None: ...
 def listed(u: list[Unit]) -> None: ...
 def late(p: "Place") -> None: ...
@@ -101,14 +100,84 @@ class Box:
     def __call__(self, s: bool) -> None: ...
 
 
-FUNCTIONS = [add, weather, nothing, where, many, of_any, flag, ratio, pick, maybe, either, pair, table, keywords, noted, levels, numbers, listed, late, Box().put]
+FUNCTIONS = [
+    add,
+    weather,
+    nothing,
+    where,
+    many,
+    of_any,
+    flag,
+    ratio,
+    pick,
+    maybe,
+    either,
+    pair,
+    table,
+    keywords,
+    noted,
+    levels,
+    numbers,
+    listed,
+    late,
+    Box().put,
+]
 
 MCP = [
-    [{"name": "read_file", "description": "Reads.", "inputSchema": {"type": "object", "properties": {"path": {"type": "string", "pattern": "^/[a-z]*$"}}, "required": ["path"]}}],
-    {"tools": [{"name": "ping"}, {"name": "count", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "additionalProperties": False}}]},
-    [{"name": "search.web", "inputSchema": {"$defs": {"k": {"enum": ["a", "b"]}}, "type": "object", "properties": {"k": {"$ref": "#/$defs/k"}}, "required": ["k"], "additionalProperties": False}, "annotations": {"readOnlyHint": True}}],
-    [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}}}],
-    [{"name": "get-pods", "inputSchema": {"type": "object", "properties": {"labels": {"type": "array", "items": {"type": "string", "maxLength": 3}, "maxItems": 2}, "all": {"type": "boolean"}}, "required": ["labels"], "additionalProperties": False}}, {"name": "a_b", "input_schema": {"type": "object", "properties": {}, "additionalProperties": False}}],
+    [
+        {
+            "name": "read_file",
+            "description": "Reads.",
+            "inputSchema": {"type": "object", "properties": {"path": {"type": "string", "pattern": "^/[a-z]*$"}}, "required": ["path"]},
+        }
+    ],
+    {
+        "tools": [
+            {"name": "ping"},
+            {
+                "name": "count",
+                "inputSchema": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "additionalProperties": False},
+            },
+        ]
+    },
+    [
+        {
+            "name": "search.web",
+            "inputSchema": {
+                "$defs": {"k": {"enum": ["a", "b"]}},
+                "type": "object",
+                "properties": {"k": {"$ref": "#/$defs/k"}},
+                "required": ["k"],
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": True},
+        }
+    ],
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "f",
+                "strict": True,
+                "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]},
+            },
+        }
+    ],
+    [
+        {
+            "name": "get-pods",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "labels": {"type": "array", "items": {"type": "string", "maxLength": 3}, "maxItems": 2},
+                    "all": {"type": "boolean"},
+                },
+                "required": ["labels"],
+                "additionalProperties": False,
+            },
+        },
+        {"name": "a_b", "input_schema": {"type": "object", "properties": {}, "additionalProperties": False}},
+    ],
 ]
 
 
@@ -175,7 +244,7 @@ def test_draws_are_calls(family, control):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_functions(function, byte_tok):
+def test_functions(function):
     hints = typing.get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     for family in ("llama", "qwen_3_coder"):
@@ -256,7 +325,11 @@ def test_a_response_format_beside_tools(family):
 def test_response_formats(byte_tok):
     compiler = unskew.Compiler(byte_tok)
     schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "integer"}}}
-    for kind, text, value, wrong in [(Unit, "celsius", Unit.C, "kelvin"), (schema, "12", 12, "x"), (Place, '{"city": "O"}', Place("O"), "{}")]:
+    for kind, text, value, wrong in [
+        (Unit, "celsius", Unit.C, "kelvin"),
+        (schema, "12", 12, "x"),
+        (Place, '{"city": "O"}', Place("O"), "{}"),
+    ]:
         constraint = unskew.Constraint.tools([add], model="llama", response_format=kind)
         compiled = compiler.compile(constraint)
         assert compiled.rejection(byte_tok.encode(text)) is None and constraint.value_of(text) == value and constraint.calls_of(text) == []
@@ -286,8 +359,8 @@ def test_what_is_refused():
         with pytest.raises((unskew.OptionError, unskew.ConstraintError), match=message):
             tools([add], **options)
     for wrong, message in [
-        ([{"name": "a b"}], "`tools/0/name` is \"a b\""),
-        ([add, add], "another tool with the name \"add\""),
+        ([{"name": "a b"}], '`tools/0/name` is "a b"'),
+        ([add, add], 'another tool with the name "add"'),
         (["x"], "is no tool"),
         (add, "give a list"),
         ([Box], "a class and no function"),
@@ -323,12 +396,32 @@ def test_names_of_models():
             unskew.Constraint.tools([add], model=name)
 
 
+def test_tools_as_objects_and_as_text():
+    class Tool(typing.NamedTuple):
+        name: str
+        description: Optional[str]
+        inputSchema: dict
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    for tools in ([Tool("f", None, schema)], json.dumps({"tools": [{"name": "f", "inputSchema": schema}]})):
+        constraint = unskew.Constraint.tools(tools, model="llama", choice="f")
+        (call,) = constraint.calls_of('{"name": "f", "parameters": {"n": 3}}')
+        assert (call.name, call.arguments, call.function) == ("f", {"n": 3}, None)
+        with pytest.raises(unskew.OptionError, match="is no function"):
+            call()
+        named = {"type": "function", "function": {"name": "f"}}
+        assert unskew.Constraint.tools(tools, model="llama", choice=named) == constraint
+
+
 def test_schemas_of_functions():
     (tool,) = unskew.tool_list([add])
     function = tool["function"]
     assert (tool["type"], function["name"], function["description"]) == ("function", "add", "Adds two numbers.")
     assert function["parameters"]["required"] == ["a"] and function["parameters"]["additionalProperties"] is False
-    assert {name: one["description"] for name, one in function["parameters"]["properties"].items()} == {"a": "the first number", "b": "the second one"}
+    assert {name: one["description"] for name, one in function["parameters"]["properties"].items()} == {
+        "a": "the first number",
+        "b": "the second one",
+    }
     (other,) = unskew.tool_list([weather])
     assert other["function"]["parameters"]["properties"]["city"]["description"] == "where"
     assert unskew.tool_list([Box().put])[0]["function"]["parameters"]["required"] == ["n"]

@@ -112,6 +112,15 @@ impl Prompts {
         }
     }
 
+    /// The other prompts of a file that was read, which are then done with; `None` where there are none, or more may
+    /// come.
+    pub(crate) fn known(&mut self) -> Option<Vec<Prompt>> {
+        match &mut self.left {
+            Left::Read(prompts) if prompts.len() > 0 => Some(prompts.collect()),
+            _ => None,
+        }
+    }
+
     /// The next prompt with its number.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Prompt)>> {
         loop {

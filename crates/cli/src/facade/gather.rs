@@ -45,11 +45,17 @@ pub struct Each {
     /// Those that came before their turn, by prompt; whether the prompt is done.
     early: BTreeMap<usize, (VecDeque<Result<Output>>, bool)>,
     turn: usize,
-    prompts: usize,
+    /// What samplers tell of their outputs by, before they are begun.
+    waiting: Option<Told>,
+    requests: Arc<Vec<Request>>,
+    each: usize,
     method: Method,
     seed: u64,
     gathering: Arc<Gathering>,
 }
+
+/// The place of a prompt with its next output; none: it has no more.
+type Told = Sender<(usize, Option<Result<Output>>)>;
 
 impl Each {
     /// The method; never [`Method::Auto`].
@@ -61,12 +67,36 @@ impl Each {
     pub fn seed(&self) -> u64 {
         self.seed
     }
+
+    /// Begins all samplers. Nothing is drawn before the first output is asked for.
+    fn begin(&self, tell: &Told) -> Result<()> {
+        let next = Arc::new(AtomicUsize::new(0));
+        // All have a seat before the first one asks for rows.
+        let seats: Vec<_> = (0..self.requests.len().min(MOST)).map(|_| Seat::new(&self.gathering)).collect();
+        for seat in seats {
+            let (requests, next, tell) = (Arc::clone(&self.requests), Arc::clone(&next), tell.clone());
+            let (method, each) = (self.method, self.each);
+            let work = move || {
+                let seat = seat;
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(request) = requests.get(at) else { break };
+                    let mut request = request.clone();
+                    request.model = seat.model(&request);
+                    draw_all(request, at, method, each, &tell);
+                }
+            };
+            let started = thread::Builder::new().name("unskew-prompt".to_owned()).spawn(work);
+            started.map_err(|error| Error::Model(error.into()))?;
+        }
+        Ok(())
+    }
 }
 
 impl Request {
     /// At most `each` outputs after each of the prompts, by a method with a name ([`Request::sample`]). The samplers of
-    /// the prompts share the passes of the model. The constraint is compiled once, and a prompt draws with the stream
-    /// of random numbers of its place.
+    /// the prompts share the passes of the model. The constraint is compiled once. The first prompt draws with the
+    /// [`stream`](Self::stream) of random numbers of the request, the second with the next one, and so on.
     ///
     /// # Example
     ///
@@ -108,47 +138,30 @@ impl Request {
         let seed = self.seed.unwrap_or_else(random_seed);
         let request = self.seed(seed).outputs(each);
         let (method, _) = request.resolve(method);
-        let placed = |(place, prompt)| Ok(request.clone().after(prompt)?.stream(place as u64));
-        let requests = prompts.into_iter().enumerate().map(placed).collect::<Result<Vec<_>>>()?;
+        let first = request.stream;
+        let placed = |(stream, prompt)| Ok(request.clone().after(prompt)?.stream(stream));
+        let requests = (first..).zip(prompts).map(placed).collect::<Result<Vec<_>>>()?;
         for request in &requests {
             request.start()?;
             request.check(&method)?;
         }
-        let prompts = requests.len();
-        let threads = prompts.min(MOST);
         let (tell, drawn) = mpsc::channel();
-        let gathering = Arc::new(Gathering::new(request.model.any_model().clone()));
-        let each_of = Each {
+        Ok(Each {
             drawn,
+            waiting: Some(tell),
             early: BTreeMap::new(),
             turn: 0,
-            prompts,
+            each,
             method,
             seed,
-            gathering: Arc::clone(&gathering),
-        };
-        let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
-        for _ in 0..threads {
-            let (requests, next, tell) = (Arc::clone(&requests), Arc::clone(&next), tell.clone());
-            let seat = Seat::new(&gathering);
-            let work = move || {
-                let seat = seat;
-                while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut request = request.clone();
-                    request.model = seat.model(&request);
-                    draw_all(request, method, each, &tell);
-                }
-            };
-            let started = thread::Builder::new().name("unskew-prompt".to_owned()).spawn(work);
-            started.map_err(|error| Error::Model(error.into()))?;
-        }
-        Ok(each_of)
+            gathering: Arc::new(Gathering::new(request.model.any_model().clone())),
+            requests: Arc::new(requests),
+        })
     }
 }
 
 /// Draws the outputs of one prompt and tells of each.
-fn draw_all(request: Request, method: Method, each: usize, tell: &Sender<(usize, Option<Result<Output>>)>) {
-    let place = request.stream as usize;
+fn draw_all(request: Request, place: usize, method: Method, each: usize, tell: &Told) {
     match request.sample_with(method) {
         Ok(draws) => {
             for output in draws.take(each) {
@@ -166,7 +179,13 @@ impl Iterator for Each {
     type Item = (usize, Result<Output>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.turn < self.prompts {
+        if let Some(tell) = self.waiting.take()
+            && let Err(error) = self.begin(&tell)
+        {
+            self.turn = self.requests.len();
+            return Some((0, Err(error)));
+        }
+        while self.turn < self.requests.len() {
             let (outputs, is_done) = self.early.entry(self.turn).or_default();
             if let Some(output) = outputs.pop_front() {
                 return Some((self.turn, output));

@@ -235,10 +235,7 @@ impl Model {
                 Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
-            ModelSource::Tiny | ModelSource::TinyDraft => Err(Error::NotBuilt {
-                what: "the embedded model (name another one, or a tokenizer)",
-                feature: "tiny-model",
-            }),
+            ModelSource::Tiny | ModelSource::TinyDraft => Err(no_embedded()),
             #[cfg(not(feature = "runner"))]
             _ => Err(Error::NotBuilt { what: "a transformer", feature: "runner" }),
         }
@@ -479,6 +476,14 @@ fn refuse_quantization(path: &Path, options: &LoadOptions<'_>) -> Result<()> {
     }
 }
 
+#[cfg(not(feature = "tiny-model"))]
+fn no_embedded() -> Error {
+    Error::combination(
+        "this program has no embedded model: give `model` a GGUF file, the folder of a checkpoint or the address of a server \
+         (masks and checks need a `tokenizer` alone); the feature `tiny-model` embeds one",
+    )
+}
+
 fn no_folder(folder: &Path) -> Error {
     Error::file(
         folder,
@@ -577,8 +582,5 @@ fn tiny_tokenizer() -> Result<Tokenizer> {
 
 #[cfg(not(feature = "tiny-model"))]
 fn tiny_tokenizer() -> Result<Tokenizer> {
-    Err(Error::NotBuilt {
-        what: "the embedded model (name another one, or a tokenizer)",
-        feature: "tiny-model",
-    })
+    Err(no_embedded())
 }

@@ -234,7 +234,6 @@ fn bad_changes_are_refused() {
     assert_snapshot!(refusal(&["mask", "--subset", "x"]));
     assert_snapshot!(refusal(&["mask", "--with", "gpu", "--choice", "a"]));
     assert_snapshot!(refusal(&["mask", "--exclude-set", "names.set", "--choice", "a"]));
-    assert_snapshot!(refusal(&["mask", "--exclude-set", "names.set", "--canonical"]));
     assert_snapshot!(refusal(&["generate", "--exclude-set", "names.set", "--heal", "--prompt", "thank yo"]));
     for args in [
         &["set", "add", "names.set", "--lines", "bits.txt"][..],

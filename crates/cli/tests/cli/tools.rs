@@ -57,7 +57,7 @@ fn calls_of_each_style() {
             [
                 qwen("age", "7"),
                 qwen("age", "old"),
-                "<tool_call>\n<function=stop>\n</function>\n</tool_call>".to_owned(),
+                "<tool_call>\n<function=stop>\n\n</function>\n</tool_call>".to_owned(),
             ],
             "\n",
         ),
@@ -123,7 +123,7 @@ fn marks_are_control_tokens_where_there_are_such() {
     std::fs::write(files.path("t.json"), tokenizer.to_string()).unwrap();
     let mask = |more: &[&str]| {
         let args =
-            ["mask", "--tools", "mcp.json", "--tool-style", "hermes", "--tool-choice", "required", "--ids"];
+            ["mask", "--tools", "mcp.json", "--tool-style", "hermes", "--tool-choice", "required", "--list"];
         files.run(&[&args[..], more, &["--format", "json"]].concat()).json()[0]["ids"].clone()
     };
     assert_eq!(mask(&["--tokenizer", "t.json"]), json!([2048]));
@@ -141,7 +141,7 @@ fn what_is_no_list_or_no_choice_is_refused() {
     for (list, words) in [
         ("{", "l.json: `tools` is an array of tools"),
         ("{}", "`tools` is missing"),
-        (r#"[{"inputSchema": {}}]"#, "`tools/0/name` is missing"),
+        (r#"[{"inputSchema": {}}]"#, "`tools/0`: `name` is missing"),
         (r#"{"tools": [], "nextCursor": "2"}"#, "`nextCursor`"),
         (
             r#"[{"name": "a", "inputSchema": {}}, {"name": "a", "inputSchema": {}}]"#,

@@ -128,8 +128,8 @@ impl Making<'_> {
         })
     }
 
-    /// The tokenizer's own sequences of the texts that are no item of `exclusion`. The items become an automaton, so that
-    /// the limits of a regex hold for them.
+    /// The tokenizer's own sequences of the texts that are no item of `exclusion`. The items become an automaton, so
+    /// that the limits of a regex hold for them.
     fn all_but(&self, exclusion: &ExclusionConstraint) -> Result<Arc<Pool>> {
         let mut dfas = DfaAlgebra::new(&self.limits.regex);
         let any = dfas.pattern(ANYTHING).map_err(Error::constraint)?;

@@ -36,9 +36,9 @@ pub struct Tool {
 
 impl Tool {
     /// The tools of a list, of an object with the list as `tools`, or of an answer with that as `result`: what an MCP
-    /// server says to `tools/list` (`inputSchema`), OpenAI's `{"type": "function", "function": {...}}`, its content alone (`parameters`), and
-    /// Anthropic's `input_schema`. With `closed`, objects that declare members have no others; `None`: those of tools
-    /// that say `strict`.
+    /// server says to `tools/list` (`inputSchema`), OpenAI's `{"type": "function", "function": {...}}`, its content
+    /// alone (`parameters`), and Anthropic's `input_schema`. With `closed`, objects that declare members have no
+    /// others; `None`: those of tools that say `strict`.
     ///
     /// # Errors
     ///

@@ -11,7 +11,6 @@ import datetime
 import enum
 import json
 import re
-import types
 import typing
 import uuid
 from typing import Any, Callable

@@ -47,7 +47,9 @@ def tool_list(tools: Any, *, closed: bool | None = None) -> list[dict[str, Any]]
     ]
 
 
-def constraint(tools: Any, model: str, choice: Any, parallel: bool, reasoning: Any, response_format: Any, closed: bool | None) -> Constraint:
+def constraint(
+    tools: Any, model: str, choice: Any, parallel: bool, reasoning: Any, response_format: Any, closed: bool | None
+) -> Constraint:
     """`Constraint.tools`."""
     each = _tools(tools)
     text = json.dumps([tool for tool, _, _ in each])
@@ -101,14 +103,16 @@ def _of_function(function: Callable[..., Any]) -> tuple[dict[str, Any], Callable
     except NameError as error:
         raise refused(function, str(error), "define the type before the function") from error
     members: dict[str, Any] = {}
+    needed = set()
     for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise _no_parameter(name, parameter.name, "it is not given by its name", "take one that is")
         if parameter.name not in hints:
             raise _no_parameter(name, parameter.name, "it has no type", "annotate it, with `Any` for any value of JSON")
-        is_needed = parameter.default is parameter.empty
-        members[parameter.name] = hints[parameter.name] if is_needed else _optional(hints[parameter.name])
-    schema, read = schema_of(_typed_dict(name, members))
+        members[parameter.name] = hints[parameter.name]
+        if parameter.default is parameter.empty:
+            needed.add(parameter.name)
+    schema, read = schema_of(_typed_dict(name, members, needed))
     definitions = schema.get("$defs", {})
     if "$ref" in schema:
         # The object itself, with its definitions beside it.
@@ -124,24 +128,20 @@ def _no_parameter(function: str, parameter: str, why: str, way_out: str) -> Cons
     return ConstraintError(f"the parameter `{parameter}` of `{function}`: {why}; {way_out}", f"{function}.{parameter}")
 
 
-def _module() -> Any:
-    # Pydantic takes the `TypedDict` of typing from Python 3.12 on alone.
+def _typed_dict(name: str, members: dict[str, Any], needed: set[str]) -> Any:
+    """The arguments of a function as a type."""
     if pydantic_is_there():
+        # Pydantic takes the `TypedDict` of typing from Python 3.12 on alone.
         import typing_extensions
 
-        return typing_extensions
-    return typing
-
-
-def _typed_dict(name: str, members: dict[str, Any]) -> Any:
-    return _module().TypedDict(name, members)
-
-
-def _optional(kind: Any) -> Any:
-    module = _module()
-    if hasattr(module, "NotRequired"):
-        return module.NotRequired[kind]
-    raise ConstraintError("defaults of parameters need Python 3.11, or `pip install pydantic`")
+        module: Any = typing_extensions
+        fields = {key: kind if key in needed else module.NotRequired[kind] for key, kind in members.items()}
+        return module.TypedDict(name, fields)
+    # Python 3.10 has no `NotRequired`.
+    module = typing
+    made: Any = module.TypedDict(name, members)
+    made.__required_keys__ = frozenset(needed)
+    return made
 
 
 _PARAMETER = re.compile(r"\s*(?::param\s+(?:[\w\[\], ]+\s)?)?(\w+)\s*(?:\([^)]*\))?\s*:\s*(\S.*)$")
@@ -194,7 +194,9 @@ class _Known:
 class Reader:
     """What reads the outputs of a request with tools."""
 
-    def __init__(self, marks: dict[str, Any], tools: dict[str, tuple[Callable[..., Any] | None, Any]], reasoning: str, response: Any) -> None:
+    def __init__(
+        self, marks: dict[str, Any], tools: dict[str, tuple[Callable[..., Any] | None, Any]], reasoning: str, response: Any
+    ) -> None:
         #: What it is made of, for pickling: readers of types are made anew.
         self.made_of = (marks, tools, reasoning, response)
         self.marks, self.reasoning = marks, reasoning

@@ -450,7 +450,7 @@ pub(crate) fn sample(
     let named = draft.as_ref().and_then(named_draft);
     let drafting = match &draft {
         Some(other) if named.is_none() => {
-            let tokenizer = other.is_callable().then(|| Tokenizer { tokens: Arc::clone(source.tokens()) });
+            let tokenizer = other.is_callable().then(|| Tokenizer::from(Arc::clone(source.tokens())));
             Some(Source::of(other, tokenizer.as_ref()).map_err(|_| {
                 Class::Option.error(
                     "`draft` is \"ngram\", \"counts\", an `unskew.Model`, or a function as `logits` is",
@@ -478,10 +478,10 @@ pub(crate) fn sample(
                 return request.sample_each_with(prompts, n.unwrap_or(1), method).map(Drawing::Each);
             }
             let draws = request.sample_with(method)?;
-            Ok(Drawing::One(match n {
+            Ok(Drawing::One(Box::new(match n {
                 Some(n) => draws.take(n),
                 None => draws,
-            }))
+            })))
         });
     })?;
     match worker.receive(py)? {

@@ -74,7 +74,7 @@ impl<'py> Source<'py> {
         if let Ok(text) = prompt.cast::<PyString>() {
             return Ok(text.to_cow()?.into_owned().into());
         }
-        if !first_is(prompt, |first| first.is_instance_of::<PyDict>()) {
+        if !first_is(prompt, PyAnyMethods::is_instance_of::<PyDict>) {
             return Ok(ids(&prompt.extract::<Vec<u32>>()?).into());
         }
         match self {

@@ -171,7 +171,7 @@ impl Worker {
 
 /// The sampler of one prompt, or those of several.
 pub(super) enum Drawing {
-    One(Draws),
+    One(Box<Draws>),
     Each(Each),
 }
 

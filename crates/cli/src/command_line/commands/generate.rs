@@ -3,7 +3,7 @@
 use std::{io::Write, num::NonZeroUsize, sync::Arc};
 
 use crate::{
-    Drafted, Draws, Language, Method, Output, Request, Spec,
+    Drafted, Draws, Language, Method, Output, Prompt, Request, Spec,
     core::{Cancel, Finish},
 };
 use indicatif::ProgressBar;
@@ -77,7 +77,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         hearer(event);
     });
     let request = args.options.apply(request)?.draft(args.options.draft()?);
-    let request = request.after(prompt)?.stream(number);
+    let request = request.after(prompt.clone())?.stream(number);
     let start = request.start()?;
     let request = request.constrain(spec.clone())?;
     request.check(&chosen)?;
@@ -108,11 +108,18 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
         None => None,
     };
     begin(args, &spec, &draws, saved.as_ref().map(|(path, _)| path.display()));
+    let method = *draws.method();
     // The other prompts have the same seed.
     request = request.seed(draws.seed());
     let mut run = Run { args, cancel, bar: drawing.begin(all), sum: Sum::default() };
-    let mut result = run.draw(number, &mut draws, &request, start.prompt.len(), out);
     let mut reached = number;
+    let mut result = match prompts.known() {
+        Some(rest) => {
+            let prompts: Vec<_> = std::iter::once(prompt).chain(rest).collect();
+            run.share(number, prompts, &request, *draws.method(), &mut reached, out)
+        }
+        None => run.draw(number, &mut draws, &method, &request, start.prompt.len(), out),
+    };
     while result.is_ok() {
         let (number, prompt) = match watch.idle(|| prompts.next()) {
             Ok(Some(next)) => next,
@@ -128,7 +135,7 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
             request = request.clone().after(prompt)?.stream(number);
             let start = request.start()?;
             draws = request.clone().sample_with(method)?.take(outputs);
-            run.draw(number, &mut draws, &request, start.prompt.len(), out)
+            run.draw(number, &mut draws, &method, &request, start.prompt.len(), out)
         })();
     }
     run.bar.finish_and_clear();
@@ -211,11 +218,36 @@ struct Sum {
 }
 
 impl Run<'_> {
+    /// Draws and writes the outputs of prompts that are all known, whose samplers share the passes of the model.
+    /// `reached` is the number of the prompt that the run has come to.
+    fn share(
+        &mut self,
+        first: u64,
+        prompts: Vec<Prompt>,
+        request: &Request,
+        method: Method,
+        reached: &mut u64,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let each = request.clone().sample_each_with(prompts.clone(), self.args.n.get(), method)?;
+        let mut each = each.peekable();
+        for (place, prompt) in prompts.into_iter().enumerate() {
+            *reached = first + place as u64;
+            let request = request.clone().after(prompt)?.stream(*reached);
+            let len = request.start()?.prompt.len();
+            let outputs =
+                std::iter::from_fn(|| each.next_if(|(at, _)| *at == place).map(|(_, output)| output));
+            self.draw(*reached, outputs, &method, &request, len, out)?;
+        }
+        Ok(())
+    }
+
     /// Draws and writes the outputs of a request, whose prompt has so many tokens.
     fn draw(
         &mut self,
         number: u64,
-        draws: &mut Draws,
+        draws: impl Iterator<Item = crate::Result<Output>>,
+        method: &Method,
         request: &Request,
         prompt: usize,
         out: &mut dyn Write,
@@ -227,14 +259,14 @@ impl Run<'_> {
         if is_numbered && args.format == Format::Text {
             self.bar.suspend(|| writeln!(out, "prompt {number}"))?;
         }
-        for output in draws.by_ref() {
+        for output in draws {
             let output = match output {
                 Ok(output) => output,
                 Err(error) => {
                     self.bar.finish_and_clear();
                     return Err(match self.cancel.is_cancelled() {
                         true => Failure::Interrupted(sum.written),
-                        false => failed(draws.method(), error),
+                        false => failed(method, error),
                     });
                 }
             };
