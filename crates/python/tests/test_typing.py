@@ -13,7 +13,7 @@ pytest.importorskip("mypy")
 
 SOURCE = pathlib.Path(__file__).parents[1]
 
-#: Each line is wrong, and each for the reason in its comment.
+#: Each line with a comment is wrong, and for the reason in it; the others are right.
 WRONG = """
 import unskew
 tok = unskew.Tokenizer.from_file(3)  # arg-type
@@ -22,6 +22,11 @@ unskew.Matcher(compiled).accept("a")  # arg-type
 ids: list[str] = next(unskew.sample(lambda batch: [[0.0]], int, tok)).ids  # assignment
 unskew.sample(lambda batch: [[0.0]], int, tok, prompts="a")  # call-arg
 unskew.apply([0.0])  # call-arg
+chat = [{"role": "user", "content": "A name?"}]
+for prompt in ("a", [1, 2], chat):
+    unskew.sample(lambda batch: [[0.0]], int, tok, prompt=prompt)
+unskew.sample(lambda batch: [[0.0]], int, tok, prompt=[chat, [1, 2], "a"])
+unskew.sample(lambda batch: [[0.0]], int, tok, prompt=[1.5])  # list-item
 """
 
 

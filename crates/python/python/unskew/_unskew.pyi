@@ -475,7 +475,10 @@ class Draw:
         """Those of them that were accepted."""
 
 #: A text, ids, or the messages of a chat.
-Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
+Prompt: TypeAlias = str | Sequence[int | Mapping[str, Any]]
+
+#: One prompt, or a list of them. As one sequence: checkers read a list that is written in a call by one kind of elements.
+Prompts: TypeAlias = str | Sequence[int | Mapping[str, Any] | str | Sequence[int | Mapping[str, Any]]]
 
 class Model:
     """A language model that unskew runs: a GGUF file, the folder of a checkpoint (Hugging Face), or `table:FILE`.
@@ -548,7 +551,7 @@ def sample(
     n: int | None = None,
     sampler: str = "auto",
     seed: int | None = None,
-    prompt: Prompt | Sequence[Prompt] | None = None,
+    prompt: Prompts | None = None,
     max_tokens: int | None = None,
     batch: int = 16,
     temperature: float = 1.0,
