@@ -17,8 +17,8 @@ use crate::{
 /// The environments of tests: the packages beside the wheel, and the tests that need them.
 const TESTS: [(&str, &[&str], &[&str]); 3] = [
     ("numpy", &["numpy", "pytest"], &["tests", "--ignore=tests/test_transformers.py"]),
-    // Types are read by pydantic where it is, and without it by a reader of the package's own. mypy reads the package here,
-    // since CI has this environment; it reports more with every version.
+    // Types are read by pydantic where it is, and without it by a reader of the package's own. mypy reads the package
+    // here; it reports more with every version.
     (
         "pydantic",
         &["numpy", "pytest", "pydantic==2.14.4", "mypy==2.4.1"],

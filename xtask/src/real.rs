@@ -1,7 +1,8 @@
 //! `cargo xtask real`: two real models, fetched once into `target/real`, and what is tested on them.
 //!
 //! `crates/python/real/models.py` fetches and checks them, and makes the folders that transformers and engines load.
-//! The tests in Rust need the GGUF file of SmolLM2 alone, so that CI runs them; those in Python need torch.
+//! The tests in Rust need the GGUF file of SmolLM2 alone, so that CI runs them; those in Python need torch, and the
+//! notebooks packages of their own.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,6 +21,9 @@ const MODELS: [&str; 2] = ["smollm2", "gemma3"];
 /// The packages that read the models: transformers asks for the last two to read a GGUF file.
 const PACKAGES: &[&str] =
     &["numpy", "pytest", "torch==2.13.0", "transformers==5.24.0", "gguf", "accelerate", "pydantic"];
+
+/// What the notebooks of `docs/notebooks` need beside the wheel, and what runs them.
+const NOTEBOOKS: &[&str] = &["pandas", "matplotlib", "pydantic==2.14.4", "nbclient", "ipykernel"];
 
 fn folder(root: &Path) -> PathBuf {
     root.join("target/real")
@@ -64,7 +68,7 @@ pub(crate) fn real(root: &Path, args: &[&str]) -> Result<()> {
     ci(root)?;
     let wheel = wheel(root, Profile::Release)?;
     let tools = interpreter(root, "build");
-    let python = environment(root, &tools, "real", PACKAGES, &wheel)?;
+    let python = environment(root, &tools, "real", &[PACKAGES, NOTEBOOKS].concat(), &wheel)?;
     for name in MODELS {
         checkpoint(root, &tools, &python, name)?;
     }
