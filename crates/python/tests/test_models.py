@@ -94,6 +94,12 @@ def test_several_prompts_share_passes(model, tok):
     assert [draw.text for draw in together[:2]] == alone[0]
     assert len(calls) * 6 <= passes, (len(calls), passes)
 
+    draws = unskew.sample(model, WORD, prompt=["Dear Ms ", "Kind regards,\n"], n=4, sampler="cars", seed=1)
+    masses = {draw.prompt: draws.log_mass for draw in draws}
+    assert all(mass < 0 for mass in masses.values()) and masses[0] != masses[1]
+    with pytest.raises(unskew.OptionError, match="one prompt"):
+        unskew.audit(model, WORD, prompt=["a", "b"])
+
     # Prompts of any kind go together.
     mixed = unskew.sample(model, WORD, prompt=["Dear Ms ", [5, 6, 7]], sampler="cars", seed=1).to_list()
     assert [draw.prompt for draw in mixed] == [0, 1]

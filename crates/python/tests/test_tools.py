@@ -469,3 +469,10 @@ def test_the_same_language_as_xgrammar(family):
                     assert ours == _is_grammar_accept_string(grammar, text), (choice, parallel, ours, text)
                     compared, both = compared + 1, both + ours
     assert compared > 200 and both > 40
+
+
+def test_what_is_no_list_of_tools_is_an_error_of_ours():
+    with pytest.raises(unskew.OptionError, match="no JSON"):
+        unskew.Constraint.tools("x", model="hermes")
+    with pytest.raises(unskew.OptionError, match="is a class"):
+        unskew.Constraint.tools([int], model="hermes")

@@ -41,9 +41,11 @@ const MOST: usize = 64;
 /// of its prompt. An error of one prompt ends its outputs and no others.
 #[derive(Debug)]
 pub struct Each {
-    drawn: Receiver<(usize, Option<Result<Output>>)>,
+    drawn: Receiver<(usize, Option<Result<Output>>, Option<f64>)>,
     /// Those that came before their turn, by prompt; whether the prompt is done.
-    early: BTreeMap<usize, (VecDeque<Result<Output>>, bool)>,
+    early: BTreeMap<usize, (VecDeque<(Result<Output>, Option<f64>)>, bool)>,
+    /// The estimates of P(constraint) of the prompts, as logarithms, after their last outputs.
+    log_masses: BTreeMap<usize, f64>,
     turn: usize,
     /// What samplers tell of their outputs by, before they are begun.
     waiting: Option<Told>,
@@ -54,8 +56,9 @@ pub struct Each {
     gathering: Arc<Gathering>,
 }
 
-/// The place of a prompt with its next output; none: it has no more.
-type Told = Sender<(usize, Option<Result<Output>>)>;
+/// The place of a prompt with its next output (none: it has no more), and the logarithm of the estimate of
+/// P(constraint) after it.
+type Told = Sender<(usize, Option<Result<Output>>, Option<f64>)>;
 
 impl Each {
     /// The method; never [`Method::Auto`].
@@ -66,6 +69,12 @@ impl Each {
     /// The seed of all random choices.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The natural logarithm of the estimate of P(constraint) of one prompt, from its outputs so far: see
+    /// [`Draws::log_mass`](super::Draws::log_mass).
+    pub fn log_mass(&self, place: usize) -> Option<f64> {
+        self.log_masses.get(&place).copied()
     }
 
     /// Begins all samplers. Nothing is drawn before the first output is asked for.
@@ -150,6 +159,7 @@ impl Request {
             drawn,
             waiting: Some(tell),
             early: BTreeMap::new(),
+            log_masses: BTreeMap::new(),
             turn: 0,
             each,
             method,
@@ -164,15 +174,16 @@ impl Request {
 fn draw_all(request: Request, place: usize, method: Method, each: usize, tell: &Told) {
     match request.sample_with(method) {
         Ok(draws) => {
-            for output in draws.take(each) {
-                if tell.send((place, Some(output))).is_err() {
+            let mut draws = draws.take(each);
+            while let Some(output) = draws.next() {
+                if tell.send((place, Some(output), draws.log_mass())).is_err() {
                     return;
                 }
             }
         }
-        Err(error) => drop(tell.send((place, Some(Err(error))))),
+        Err(error) => drop(tell.send((place, Some(Err(error)), None))),
     }
-    let _ = tell.send((place, None));
+    let _ = tell.send((place, None, None));
 }
 
 impl Iterator for Each {
@@ -187,7 +198,8 @@ impl Iterator for Each {
         }
         while self.turn < self.requests.len() {
             let (outputs, is_done) = self.early.entry(self.turn).or_default();
-            if let Some(output) = outputs.pop_front() {
+            if let Some((output, log_mass)) = outputs.pop_front() {
+                self.log_masses.extend(log_mass.map(|log_mass| (self.turn, log_mass)));
                 return Some((self.turn, output));
             }
             if *is_done {
@@ -196,10 +208,10 @@ impl Iterator for Each {
                 continue;
             }
             match self.drawn.recv() {
-                Ok((place, output)) => {
+                Ok((place, output, log_mass)) => {
                     let (outputs, is_done) = self.early.entry(place).or_default();
                     *is_done |= output.is_none();
-                    outputs.extend(output);
+                    outputs.extend(output.map(|output| (output, log_mass)));
                 }
                 // A thread has panicked; those that are left are told.
                 Err(_) => *is_done = true,

@@ -402,7 +402,7 @@ impl Model {
         let Some(template) = template else {
             return Err(Error::combination(
                 "this model has no chat template (`chat_template` of tokenizer_config.json, chat_template.jinja, or \
-                 `tokenizer.chat_template` of a GGUF file); leave `chat` out",
+                 `tokenizer.chat_template` of a GGUF file); give the prompt as a text",
             ));
         };
         let ids = self.tokens.encode_whole(&template.render(&chat.into())?)?;

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError
 
 from ._errors import ConstraintError
 from ._types import Read, exact, name_of, refused
@@ -107,8 +108,9 @@ def schema_of(kind: Any) -> tuple[dict[str, Any], Read]:
         schema = adapter.json_schema(mode="validation", schema_generator=_Schemas)
     except _Inexact as error:
         raise refused(kind, str(error), _WAY_OUT) from error
-    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        why = str(error).split("\n")[0].rstrip(".")
+    except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
+        # What a pattern is refused for stands in the second line.
+        why = ": ".join(line.strip().rstrip(".:") for line in str(error).splitlines()[:2])
         raise refused(kind, f"pydantic says: {why}", _WAY_OUT) from error
 
     def read(text: str) -> Any:

@@ -73,7 +73,10 @@ def constraint(
 
 def _tools(tools: Any) -> list[tuple[dict[str, Any], Callable[..., Any] | None, Read | None]]:
     if isinstance(tools, str):
-        tools = json.loads(tools)
+        try:
+            tools = json.loads(tools)
+        except json.JSONDecodeError as error:
+            raise OptionError(f"`tools` is a text and no JSON: {error}") from error
     if isinstance(tools, Mapping) and "tools" in tools:
         tools = tools["tools"]
     if callable(tools) or isinstance(tools, Mapping):
@@ -94,9 +97,9 @@ def _tool(tool: Any) -> tuple[dict[str, Any], Callable[..., Any] | None, Read | 
 
 def _of_function(function: Callable[..., Any]) -> tuple[dict[str, Any], Callable[..., Any], Read]:
     name = getattr(function, "__name__", type(function).__name__)
-    signature = inspect.signature(function)
     if isinstance(function, type):
         raise OptionError(f"`{name}` is a class and no function: give a function that makes one")
+    signature = inspect.signature(function)
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         hints = typing.get_type_hints(target, include_extras=True)

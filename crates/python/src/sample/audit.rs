@@ -64,6 +64,9 @@ pub(crate) fn audit(
     }
     let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
+    if source.prompts(prompt)?.is_some() {
+        return Err(Class::Option.error("an audit has one prompt: call it for each"));
+    }
     let given = source.prompt(prompt)?;
     let shown = match &given {
         Prompt::Text(text) => text.clone(),

@@ -195,7 +195,8 @@ impl Drawing {
             }
             Self::Each(each) => {
                 let output = each.next().map(|(place, output)| (place, output.map(Box::new)));
-                Question::Output(output, None)
+                let log_mass = output.as_ref().and_then(|(place, _)| each.log_mass(*place));
+                Question::Output(output, log_mass)
             }
         }
     }
