@@ -360,6 +360,7 @@ def test_what_pydantic_says_inexactly():
         pydantic.FilePath,
         Annotated[bytes, pydantic.Field(max_length=3)],
         Annotated[str, pydantic.Field(pattern=r"\bx")],
+        Annotated[str, pydantic.Field(pattern=r"(a)\1")],
         Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=2)],
         Annotated[decimal.Decimal, pydantic.Field(max_digits=3)],
         typing.Iterable[int],
