@@ -105,6 +105,17 @@ def test_several_prompts_share_passes(model, tok):
     assert [draw.prompt for draw in mixed] == [0, 1]
 
 
+def test_a_model_whose_texts_begin_with_nothing(checkpoint, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text()) | {"post_processor": None}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    bare = unskew.Model(folder)
+    with pytest.raises(unskew.OptionError, match="give a `prompt`"):
+        unskew.sample(bare, WORD)
+    assert len(unskew.sample(bare, WORD, prompt=["Dear Ms ", "A name: "], seed=1).to_list()) == 2
+
+
 def test_an_error_of_several_prompts_ends_one(tok):
     def function(batch):
         if any(5 in ids for ids in batch):

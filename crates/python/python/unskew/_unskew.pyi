@@ -568,8 +568,8 @@ def sample(
     iterates, and its exceptions come out of the iterator. `sampler` is a name with parameters, such as "cars",
     "smc:n=10,twisted" or "disc:k=8". `n` is how many outputs there will be at most; without it there is no end. `prompt` is a text, ids, or the messages
     of a chat (dicts with `role` and `content`, which the template of a `Model` or the method `encode_chat` of a function puts together). A list
-    of prompts shares passes: `n` outputs (1) of the first one, then of the second, and so on; `draw.prompt` is the place. An exception ends
-    the outputs of its prompt, and the next call goes on with the others. `top_k` and
+    of prompts shares passes: `n` outputs (1) of the first one, then of the second, and so on; `draw.prompt` is the place. An error of
+    one prompt ends its outputs, and the next call goes on with the others; an exception of the function ends all. `top_k` and
     `top_p` truncate the model before the mask. `draft` proposes tokens that the model verifies in one call: "ngram" (tokens that followed
     the same tokens before), "counts" (by place in a grammar or a JSON Schema), or a smaller model as a function; "speculative" and
     "mentored" need it. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.

@@ -445,7 +445,11 @@ pub(crate) fn sample(
     let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
     let prompts = source.prompts(prompt)?;
-    let first = if prompts.is_none() { source.prompt(prompt)? } else { "".into() };
+    let first = match &prompts {
+        None => source.prompt(prompt)?,
+        // A constraint is checked with a prompt, which an empty text is not for every model.
+        Some(prompts) => prompts.first().cloned().unwrap_or_else(|| "".into()),
+    };
     let options = Options { prompt: first, max_tokens, batch, temperature, top_k, top_p, time_limit };
     let named = draft.as_ref().and_then(named_draft);
     let drafting = match &draft {
