@@ -22,7 +22,7 @@ const TESTS: [(&str, &[&str], &[&str]); 3] = [
     (
         "pydantic",
         &["numpy", "pytest", "pydantic==2.14.4", "mypy==2.4.1"],
-        &["tests/test_types.py", "tests/test_tools.py", "tests/test_typing.py"],
+        &["tests/test_types.py", "tests/test_tools.py", "tests/test_typing.py", "tests/test_docs.py"],
     ),
     // The versions that the tests were written for: `generate` changes with every minor version.
     (

@@ -22,14 +22,27 @@ def run(code, monkeypatch, folder, capsys):
     return names, capsys.readouterr().out
 
 
+def with_model(page, tokenizer_path, folder):
+    """The code of a page, with the embedded model as its own."""
+    shutil.copytree(tokenizer_path.parent / "tiny", folder)
+    shutil.copy(tokenizer_path, folder)
+    code = blocks(page)
+    assert '"smollm2.gguf"' in code
+    return code.replace('"smollm2.gguf"', repr(str(folder)))
+
+
+def test_readme_md(tokenizer_path, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pydantic")
+    names, out = run(with_model("README.md", tokenizer_path, tmp_path / "model"), monkeypatch, tmp_path, capsys)
+    assert len(out.splitlines()) == 3 and all(re.match(r"Person\(name='.*', age=-?\d+, city='.*'\)$", line) for line in out.splitlines())
+
+
 def test_python_md(tokenizer_path, tmp_path, monkeypatch, capsys):
     (tmp_path / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
     folder = tmp_path / "model"
-    shutil.copytree(tokenizer_path.parent / "tiny", folder)
-    shutil.copy(tokenizer_path, folder)
+    code = with_model("docs/python.md", tokenizer_path, folder)
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
-    code = blocks("docs/python.md").replace('"smollm2.gguf"', repr(str(folder)))
     names, out = run(code, monkeypatch, tmp_path, capsys)
     lines = out.splitlines()
     assert len(lines) == 17 and all(re.search(r" [A-Z][a-z]{2,9}$", line) for line in lines[:6])
