@@ -110,6 +110,8 @@ def test_a_model_whose_texts_begin_with_nothing(checkpoint, tmp_path):
     shutil.copytree(checkpoint, folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text()) | {"post_processor": None}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"bos_token_id": None}))
     bare = unskew.Model(folder)
     with pytest.raises(unskew.OptionError, match="give a `prompt`"):
         unskew.sample(bare, WORD)
