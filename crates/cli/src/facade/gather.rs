@@ -213,8 +213,11 @@ impl Iterator for Each {
                     *is_done |= output.is_none();
                     outputs.extend(output.map(|output| (output, log_mass)));
                 }
-                // A thread has panicked; those that are left are told.
-                Err(_) => *is_done = true,
+                // No thread is left, and this prompt's has not said that it is done.
+                Err(_) => {
+                    *is_done = true;
+                    outputs.push_back((Err(Error::Model(Box::new(Broken))), None));
+                }
             }
         }
         None
@@ -353,9 +356,9 @@ impl Gathering {
     }
 }
 
-/// The pass of another prompt's sampler has panicked.
+/// A sampler, or a pass of the model, has panicked.
 #[derive(Debug, thiserror::Error)]
-#[error("the model has panicked in a pass that several prompts share")]
+#[error("the model or the sampler of a prompt has panicked")]
 struct Broken;
 
 /// The outputs were given up.
@@ -528,8 +531,9 @@ mod tests {
         for (fails_at, panics_at) in [(4, usize::MAX), (usize::MAX, 4)] {
             let (request, _) = request(fails_at, panics_at);
             let outputs: Vec<_> = request.sample_each(prompts(8), 1, "masked").unwrap().collect();
-            // The thread that panicked tells nothing more.
-            assert!((7..=8).contains(&outputs.len()) && outputs.iter().all(|(_, output)| output.is_err()));
+            let places: Vec<_> = outputs.iter().map(|(place, _)| *place).collect();
+            assert_eq!(places, (0..8).collect::<Vec<_>>());
+            assert!(outputs.iter().all(|(_, output)| output.is_err()));
         }
     }
 
