@@ -45,7 +45,8 @@ fn lists_of_tools() {
         format!(r#"[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]"#),
         format!(r#"[{{"type":"function","name":"f","parameters":{schema}}}]"#),
         format!(r#"[{{"name":"f","input_schema":{schema},"cache_control":null}}]"#),
-        format!(r#"{{"tools":[{{"name":"f","title":"F","inputSchema":{schema}}}],"nextCursor":"x"}}"#),
+        format!(r#"{{"tools":[{{"name":"f","title":"F","inputSchema":{schema}}}]}}"#),
+        format!(r#"{{"id":1,"result":{{"tools":[{{"name":"f","inputSchema":{schema}}}]}}}}"#),
     ] {
         let [tool] = &Tool::list(&text, None).unwrap()[..] else { panic!("one tool: {text}") };
         assert_eq!((&*tool.name, &*tool.parameters), ("f", schema), "{text}");
@@ -53,6 +54,7 @@ fn lists_of_tools() {
     for (text, message) in [
         ("1", "`tools` is an array of tools"),
         (r#"{"tool": []}"#, "`tools` is missing"),
+        (r#"{"tools": [], "nextCursor": "x"}"#, "ask the server for all pages"),
         (r#"[{"type": "web_search"}]"#, "`tools/0/type` is \"web_search\""),
         (r#"[{"name": "a b"}]"#, "`tools/0/name` is \"a b\""),
         (r#"[{"name": "a"}, {"name": "a"}]"#, "`tools/1`: there is another tool with the name \"a\""),
