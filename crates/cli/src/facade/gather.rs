@@ -41,9 +41,9 @@ const MOST: usize = 64;
 /// of its prompt. An error of one prompt ends its outputs and no others.
 #[derive(Debug)]
 pub struct Each {
-    drawn: Receiver<(usize, Option<Result<Output>>, Option<f64>)>,
-    /// Those that came before their turn, by prompt; whether the prompt is done.
-    early: BTreeMap<usize, (VecDeque<(Result<Output>, Option<f64>)>, bool)>,
+    drawn: Receiver<(usize, Option<Estimated>)>,
+    /// What came before its turn, by prompt.
+    early: BTreeMap<usize, Early>,
     /// The estimates of P(constraint) of the prompts, as logarithms, after their last outputs.
     log_masses: BTreeMap<usize, f64>,
     turn: usize,
@@ -56,9 +56,19 @@ pub struct Each {
     gathering: Arc<Gathering>,
 }
 
-/// The place of a prompt with its next output (none: it has no more), and the logarithm of the estimate of
-/// P(constraint) after it.
-type Told = Sender<(usize, Option<Result<Output>>, Option<f64>)>;
+/// An output, and the logarithm of the estimate of P(constraint) after it.
+type Estimated = (Result<Output>, Option<f64>);
+
+/// The place of a prompt with its next output; none: it has no more.
+type Told = Sender<(usize, Option<Estimated>)>;
+
+/// Outputs of one prompt that nobody has asked for yet.
+#[derive(Debug, Default)]
+struct Early {
+    outputs: VecDeque<Estimated>,
+    /// Whether there are no more.
+    is_done: bool,
+}
 
 impl Each {
     /// The method; never [`Method::Auto`].
@@ -176,14 +186,14 @@ fn draw_all(request: Request, place: usize, method: Method, each: usize, tell: &
         Ok(draws) => {
             let mut draws = draws.take(each);
             while let Some(output) = draws.next() {
-                if tell.send((place, Some(output), draws.log_mass())).is_err() {
+                if tell.send((place, Some((output, draws.log_mass())))).is_err() {
                     return;
                 }
             }
         }
-        Err(error) => drop(tell.send((place, Some(Err(error)), None))),
+        Err(error) => drop(tell.send((place, Some((Err(error), None))))),
     }
-    let _ = tell.send((place, None, None));
+    let _ = tell.send((place, None));
 }
 
 impl Iterator for Each {
@@ -197,26 +207,26 @@ impl Iterator for Each {
             return Some((0, Err(error)));
         }
         while self.turn < self.requests.len() {
-            let (outputs, is_done) = self.early.entry(self.turn).or_default();
-            if let Some((output, log_mass)) = outputs.pop_front() {
+            let early = self.early.entry(self.turn).or_default();
+            if let Some((output, log_mass)) = early.outputs.pop_front() {
                 self.log_masses.extend(log_mass.map(|log_mass| (self.turn, log_mass)));
                 return Some((self.turn, output));
             }
-            if *is_done {
+            if early.is_done {
                 self.early.remove(&self.turn);
                 self.turn += 1;
                 continue;
             }
             match self.drawn.recv() {
-                Ok((place, output, log_mass)) => {
-                    let (outputs, is_done) = self.early.entry(place).or_default();
-                    *is_done |= output.is_none();
-                    outputs.extend(output.map(|output| (output, log_mass)));
+                Ok((place, output)) => {
+                    let early = self.early.entry(place).or_default();
+                    early.is_done |= output.is_none();
+                    early.outputs.extend(output);
                 }
                 // No thread is left, and this prompt's has not said that it is done.
                 Err(_) => {
-                    *is_done = true;
-                    outputs.push_back((Err(Error::Model(Box::new(Broken))), None));
+                    early.is_done = true;
+                    early.outputs.push_back((Err(Error::Model(Box::new(Broken))), None));
                 }
             }
         }
