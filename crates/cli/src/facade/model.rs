@@ -479,8 +479,8 @@ fn refuse_quantization(path: &Path, options: &LoadOptions<'_>) -> Result<()> {
 #[cfg(not(feature = "tiny-model"))]
 fn no_embedded() -> Error {
     Error::combination(
-        "this program has no embedded model: give `model` a GGUF file, the folder of a checkpoint or the address of a server \
-         (masks and checks need a `tokenizer` alone); the feature `tiny-model` embeds one",
+        "this program has no embedded model: name a GGUF file, the folder of a checkpoint or the address of a server \
+         (`--model` of the command line); masks and checks need a `tokenizer` alone",
     )
 }
 
