@@ -239,6 +239,7 @@ fn check_canonical(
             Some(true) => {}
             Some(false) => {
                 let text = String::from_utf8_lossy(&tokens.vocabulary().decode(&item)).into_owned();
+                let item: Vec<u32> = item.iter().map(|id| id.0).collect();
                 return Err(Error::file(
                     path,
                     Mismatch(format!(
