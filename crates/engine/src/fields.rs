@@ -130,3 +130,8 @@ fn json_error(error: &serde_json::Error) -> String {
         None => text,
     }
 }
+
+/// A text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is JSON")
+}

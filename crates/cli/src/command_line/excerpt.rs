@@ -108,7 +108,7 @@ pub(crate) fn excerpt(name: &str, text: &str, place: &Place, is_coloured: bool) 
     let number = before.matches('\n').count() + 1;
     let column = before[begin..].chars().count();
     let line = text[begin..].lines().next().unwrap_or_default();
-    // What a range has behind the line is on other lines.
+    // A range may go on in the next lines, which are not shown.
     let marked = text.get(range).unwrap_or_default().lines().next().unwrap_or_default().chars().count();
 
     let skipped = column.saturating_sub(AROUND);

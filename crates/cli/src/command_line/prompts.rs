@@ -43,7 +43,7 @@ pub(crate) struct Prompts {
 struct Reader {
     is_chat: bool,
     heals: bool,
-    /// What templates are shown.
+    /// The tools that a chat template is shown, as JSON.
     tools: Option<String>,
 }
 

@@ -84,7 +84,7 @@ impl fmt::Debug for AnyModel {
 }
 
 impl AnySequence {
-    /// What stands in the place of a sequence that was taken away.
+    /// A placeholder for a sequence that was moved elsewhere.
     pub(super) fn none() -> Self {
         Self(Box::new(()))
     }

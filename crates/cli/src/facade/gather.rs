@@ -42,12 +42,12 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub struct Each {
     drawn: Receiver<(usize, Option<Estimated>)>,
-    /// What came before its turn, by prompt.
+    /// Outputs that came before their turn, by prompt.
     early: BTreeMap<usize, Early>,
     /// The estimates of P(constraint) of the prompts, as logarithms, after their last outputs.
     log_masses: BTreeMap<usize, f64>,
     turn: usize,
-    /// What samplers tell of their outputs by, before they are begun.
+    /// The end of the channel that the samplers get; none once they are begun.
     waiting: Option<Told>,
     requests: Arc<Vec<Request>>,
     each: usize,
@@ -85,6 +85,11 @@ impl Each {
     /// [`Draws::log_mass`](super::Draws::log_mass).
     pub fn log_mass(&self, place: usize) -> Option<f64> {
         self.log_masses.get(&place).copied()
+    }
+
+    /// The requests of the prompts, in their order.
+    pub(crate) fn requests(&self) -> Arc<Vec<Request>> {
+        Arc::clone(&self.requests)
     }
 
     /// Begins all samplers. Nothing is drawn before the first output is asked for.
@@ -257,6 +262,10 @@ type Wanted = Vec<(AnySequence, Vec<TokenId>, Rows)>;
 /// Its sequences again, with its rows, or without for an error.
 type Answer = (Vec<AnySequence>, Result<Vec<f32>, Arc<AnyModelError>>);
 
+fn sequences(wanted: Wanted) -> Vec<AnySequence> {
+    wanted.into_iter().map(|(sequence, ..)| sequence).collect()
+}
+
 #[derive(Debug)]
 struct Asked {
     /// Samplers that still draw.
@@ -315,9 +324,8 @@ impl Gathering {
             }
             if asked.is_broken {
                 let at = asked.waiting.iter().position(|(waiting, _)| *waiting == number);
-                let sequences = at.map(|at| asked.waiting.swap_remove(at).1).unwrap_or_default();
-                let sequences = sequences.into_iter().map(|(sequence, ..)| sequence).collect();
-                return (sequences, Err(Arc::new(AnyModelError::new(Broken))));
+                let wanted = at.map(|at| asked.waiting.swap_remove(at).1).unwrap_or_default();
+                return (sequences(wanted), Err(Arc::new(AnyModelError::new(Broken))));
             }
             if asked.waiting.len() < asked.drawing {
                 asked = self.changed.wait(asked).unwrap_or_else(PoisonError::into_inner);
@@ -359,9 +367,7 @@ impl Gathering {
                 row += count;
             }
             let answer = made.clone().map(|()| rows);
-            asked
-                .answers
-                .insert(number, (wanted.into_iter().map(|(sequence, ..)| sequence).collect(), answer));
+            asked.answers.insert(number, (sequences(wanted), answer));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in front of outputs: a text, tokens, or the messages of a chat.
+//! Prompts: a text, tokens, or the messages of a chat.
 //!
 //! Messages are JSON, as OpenAI's interface has them, and reach a template as they are written: templates read fields
 //! that no type of ours would have.
@@ -11,7 +11,7 @@ use super::{
     error::{Error, Result},
 };
 
-/// What stands in front of outputs.
+/// A prompt: outputs follow it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Prompt {
     /// A text.

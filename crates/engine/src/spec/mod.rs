@@ -35,7 +35,7 @@ pub use self::limits::{LIMITS, Limit, SpecLimits};
 pub use self::options::{SPEC_VERSION, SpecOptions};
 pub use self::request_rules::RequestRules;
 pub use self::requests::JsonRequest;
-pub(crate) use self::requests::{closed, refused};
+pub(crate) use self::requests::{NO_PARAMETERS, closing, refused};
 pub(crate) use self::resolved::Resolved;
 pub use self::source::{RegexSpec, Source};
 pub use self::table::{MAX_EXPONENT, MAX_IGNORED, MAX_MARGIN, OPTIONS, OptionInfo, OptionValue};

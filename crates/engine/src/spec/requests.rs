@@ -16,7 +16,10 @@ use serde_json::value::RawValue;
 use unskew_schema::Whitespace;
 
 use super::{Language, SchemaSpec, Source, Spec};
-use crate::{Error, Result, fields::Fields};
+use crate::{
+    Error, Result,
+    fields::{Fields, quoted},
+};
 
 /// How deep schemas are looked into.
 const MAX_NEST: usize = 200;
@@ -80,10 +83,10 @@ impl JsonRequest {
                 for name in ["name", "description"] {
                     fields.get::<String>(name).map_err(refused)?;
                 }
-                let strict: bool = fields.get("strict").map_err(refused)?.unwrap_or(false);
+                let strict: Option<bool> = fields.get("strict").map_err(refused)?;
                 let (schema, at) = fields.required_raw("schema").map_err(refused)?;
                 fields.finish().map_err(refused)?;
-                Ok(self.schema(self.closing(schema.get(), &at, strict)?))
+                Ok(self.schema(closing(schema.get(), &at, self.closed, strict)?))
             }
             "structural_tag" => Ok(Spec::structural_tag(text)),
             other => Err(Error::combination(format!(
@@ -137,7 +140,7 @@ impl JsonRequest {
                     )));
                 }
                 let calls = calls.iter().map(|(name, parameters)| {
-                    let name = serde_json::to_string(name).expect("a string is JSON");
+                    let name = quoted(name);
                     format!(
                         r#"{{"type":"object","properties":{{"name":{{"const":{name}}},"parameters":{parameters}}},"required":["name","parameters"],"additionalProperties":false}}"#
                     )
@@ -162,21 +165,13 @@ impl JsonRequest {
         let mut fields = Fields::read(&function, &at).map_err(refused)?;
         let name: String = fields.required("name").map_err(refused)?;
         fields.get::<String>("description").map_err(refused)?;
-        let strict: bool = fields.get("strict").map_err(refused)?.unwrap_or(false);
+        let strict: Option<bool> = fields.get("strict").map_err(refused)?;
         let parameters = match fields.raw("parameters") {
-            Some((parameters, at)) => self.closing(parameters.get(), &at, strict)?,
-            // A function without parameters takes none.
-            None => r#"{"type":"object","properties":{},"additionalProperties":false}"#.to_owned(),
+            Some((parameters, at)) => closing(parameters.get(), &at, self.closed, strict)?,
+            None => NO_PARAMETERS.to_owned(),
         };
         fields.finish().map_err(refused)?;
         Ok((name, parameters))
-    }
-
-    fn closing(&self, schema: &str, at: &str, strict: bool) -> Result<String> {
-        match self.closed.unwrap_or(strict) {
-            true => closed(schema, at, 0).map(Cow::into_owned),
-            false => Ok(schema.to_owned()),
-        }
     }
 
     fn schema(&self, schema: String) -> Spec {
@@ -241,8 +236,19 @@ const ADDING: &[&str] = &[
     "dependencies",
 ];
 
+/// The schema of a function without parameters, which takes none.
+pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
+
+/// The schema, closed where the caller says so, or, where the caller says nothing, the request by `strict`.
+pub(crate) fn closing(schema: &str, at: &str, closes: Option<bool>, strict: Option<bool>) -> Result<String> {
+    match closes.or(strict) {
+        Some(true) => closed(schema, at, 0).map(Cow::into_owned),
+        _ => Ok(schema.to_owned()),
+    }
+}
+
 /// The schema with every object closed that declares members.
-pub(crate) fn closed<'s>(schema: &'s str, at: &str, nest: usize) -> Result<Cow<'s, str>> {
+fn closed<'s>(schema: &'s str, at: &str, nest: usize) -> Result<Cow<'s, str>> {
     if nest > MAX_NEST {
         return Err(Error::combination(format!("`{at}`: schemas nest deeper than {MAX_NEST}")));
     }
@@ -276,13 +282,13 @@ pub(crate) fn closed<'s>(schema: &'s str, at: &str, nest: usize) -> Result<Cow<'
             let named = Fields::read(value, &place).map_err(refused)?.into_members();
             let named = named.iter().map(|(name, value)| {
                 let inner = closed(value.get(), &format!("{place}/{name}"), nest + 1)?;
-                Ok(format!("{}:{inner}", serde_json::to_string(name).expect("a string is JSON")))
+                Ok(format!("{}:{inner}", quoted(name)))
             });
             format!("{{{}}}", named.collect::<Result<Vec<_>>>()?.join(","))
         } else {
             text.to_owned()
         };
-        parts.push(format!("{}:{new}", serde_json::to_string(name).expect("a string is JSON")));
+        parts.push(format!("{}:{new}", quoted(name)));
     }
     if closes {
         parts.push("\"additionalProperties\":false".to_owned());

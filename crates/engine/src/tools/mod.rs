@@ -13,13 +13,13 @@
 mod forms;
 mod writing;
 
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 
 use self::forms::{FORMS, Form};
 use crate::{
     Error, Result, Spec,
-    fields::Fields,
-    spec::{closed, refused},
+    fields::{Fields, quoted},
+    spec::{NO_PARAMETERS, closing, refused},
 };
 
 /// A tool that a model may call.
@@ -83,7 +83,7 @@ impl Tool {
     /// If the parameters of a tool are no JSON; those of a [`list`](Self::list) are.
     pub fn to_json(tools: &[Self]) -> String {
         let tools = tools.iter().map(|Self { name, description, parameters }| {
-            let (name, description) = (json!(name), json!(description));
+            let (name, description) = (quoted(name), quoted(description));
             format!(
                 r#"{{"type":"function","function":{{"name":{name},"description":{description},"parameters":{parameters}}}}}"#
             )
@@ -116,12 +116,8 @@ impl Tool {
         let schemas = ["parameters", "inputSchema", "input_schema"].map(|name| fields.raw(name));
         let mut given = schemas.into_iter().flatten().filter(|(schema, _)| schema.get() != "null");
         let parameters = match (given.next(), given.next()) {
-            (Some((schema, at)), None) => match closes.or(strict) == Some(true) {
-                true => closed(schema.get(), &at, 0)?.into_owned(),
-                false => schema.get().to_owned(),
-            },
-            // A function without parameters takes none.
-            (None, _) => r#"{"type":"object","properties":{},"additionalProperties":false}"#.to_owned(),
+            (Some((schema, at)), None) => closing(schema.get(), &at, closes, strict)?,
+            (None, _) => NO_PARAMETERS.to_owned(),
             (Some((_, first)), Some((_, second))) => {
                 return Err(Error::combination(format!(
                     "`{first}` and `{second}` are two schemas; give one"

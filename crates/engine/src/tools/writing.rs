@@ -4,12 +4,7 @@ use super::{
     Reasoning, Tool, ToolChoice, ToolRequest,
     forms::{Form, HARMONY_CALLS, Shape},
 };
-use crate::tag::style;
-
-/// A text as JSON.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a string is JSON")
-}
+use crate::{fields::quoted, tag::style};
 
 fn constant(text: &str) -> String {
     format!(r#"{{"type":"const_string","value":{}}}"#, quoted(text))

@@ -48,7 +48,7 @@ pub(crate) fn audit(
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<(String, String)> {
-    let source = Source::of(&logits, tokenizer)?;
+    let source = Source::of(&logits, tokenizer.map(|tokenizer| &tokenizer.tokens))?;
     if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
         return Err(PyTypeError::new_err(
             "`progress` is no function of a sampler and the number of its outputs",

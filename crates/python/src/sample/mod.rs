@@ -244,19 +244,14 @@ impl Draws {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Draw>> {
         let Some(worker) = self.worker.take() else { return Ok(None) };
         // An error ends the iterator: the worker is dropped. Of several prompts it ends the outputs of one.
-        match self.next_output(py, &worker) {
-            Ok(None) => Ok(None),
-            Ok(Some((prompt, output))) => {
-                if self.is_each || output.is_ok() {
-                    self.worker = Some(worker);
-                }
-                let output = *output.map_err(|error| of_facade(&error))?;
-                self.warn(py, &output)?;
-                let (tokens, reader) = (Arc::clone(&self.tokens), self.reader.clone());
-                Ok(Some(Draw { output, prompt, tokens, reader }))
-            }
-            Err(error) => Err(error),
+        let Some((prompt, output)) = self.next_output(py, &worker)? else { return Ok(None) };
+        if self.is_each || output.is_ok() {
+            self.worker = Some(worker);
         }
+        let output = *output.map_err(|error| of_facade(&error))?;
+        self.warn(py, &output)?;
+        let (tokens, reader) = (Arc::clone(&self.tokens), self.reader.clone());
+        Ok(Some(Draw { output, prompt, tokens, reader }))
     }
 
     /// All outputs that are left.
@@ -387,11 +382,6 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
     time.ok_or_else(|| Class::Option.error(format!("`time_limit` is {seconds}: give seconds above 0")))
 }
 
-/// The drafts of a sampler: `ngram`, `counts`, or another model.
-fn draft(draft: &Source<'_>, ask: &Ask) -> PyResult<Draft> {
-    draft.model(Asked::Draft, ask).map(Draft::Model)
-}
-
 /// The drafts that have a name.
 fn named_draft(draft: &Bound<'_, PyAny>) -> Option<Draft> {
     match draft.extract::<String>().as_deref() {
@@ -440,7 +430,7 @@ pub(crate) fn sample(
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<Draws> {
-    let source = Source::of(&logits, tokenizer)?;
+    let source = Source::of(&logits, tokenizer.map(|tokenizer| &tokenizer.tokens))?;
     let method = method(sampler)?;
     let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
@@ -454,8 +444,8 @@ pub(crate) fn sample(
     let named = draft.as_ref().and_then(named_draft);
     let drafting = match &draft {
         Some(other) if named.is_none() => {
-            let tokenizer = other.is_callable().then(|| Tokenizer::from(Arc::clone(source.tokens())));
-            Some(Source::of(other, tokenizer.as_ref()).map_err(|_| {
+            let tokens = other.is_callable().then(|| source.tokens());
+            Some(Source::of(other, tokens).map_err(|_| {
                 Class::Option.error(
                     "`draft` is \"ngram\", \"counts\", an `unskew.Model`, or a function as `logits` is",
                 )
@@ -464,7 +454,7 @@ pub(crate) fn sample(
         _ => None,
     };
     let drafts = match &drafting {
-        Some(drafting) => Some(self::draft(drafting, &ask)?),
+        Some(drafting) => Some(Draft::Model(drafting.model(Asked::Draft, &ask)?)),
         None => named,
     };
     let mut request = options.request(&source, &ask)?.seed(seed).draft(drafts);

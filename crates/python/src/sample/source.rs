@@ -13,7 +13,7 @@ use crate::{
     constraint::json_text,
     error::{Class, of_facade},
     model::Model,
-    tokenizer::{Tokenizer, ids},
+    tokenizer::ids,
 };
 
 /// The model of a call: one that runs here or on a server, or a function of the caller.
@@ -23,9 +23,9 @@ pub(super) enum Source<'py> {
 }
 
 impl<'py> Source<'py> {
-    pub(super) fn of(model: &Bound<'py, PyAny>, tokenizer: Option<&Tokenizer>) -> PyResult<Self> {
+    pub(super) fn of(model: &Bound<'py, PyAny>, tokens: Option<&Arc<TokenSpace>>) -> PyResult<Self> {
         if let Ok(model) = model.cast::<Model>() {
-            return match tokenizer {
+            return match tokens {
                 None => Ok(Self::Model(model.get().model.clone())),
                 Some(_) => Err(Class::Option.error("a model has its own tokens: leave `tokenizer` out")),
             };
@@ -35,8 +35,8 @@ impl<'py> Source<'py> {
                 "`logits` is no function from a batch of ids to rows of logits, and no `unskew.Model`",
             ));
         }
-        match tokenizer {
-            Some(tokenizer) => Ok(Self::Function(model.clone(), Arc::clone(&tokenizer.tokens))),
+        match tokens {
+            Some(tokens) => Ok(Self::Function(model.clone(), Arc::clone(tokens))),
             None => Err(Class::Option
                 .error("a model that is a function needs its tokens: give an `unskew.Tokenizer`")),
         }

@@ -1,4 +1,4 @@
-//! What stands in front of the outputs of `unskew generate`: one prompt, or those of a file.
+//! The options of the prompts of `unskew generate`: one prompt, or a file of them.
 
 use std::path::PathBuf;
 

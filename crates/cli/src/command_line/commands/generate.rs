@@ -115,8 +115,8 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> Result<()> {
     let mut reached = number;
     let mut result = match prompts.known() {
         Some(rest) => {
-            let prompts: Vec<_> = std::iter::once(prompt).chain(rest).collect();
-            run.share(number, prompts, &request, *draws.method(), &mut reached, out)
+            let prompts = std::iter::once(prompt).chain(rest).collect();
+            run.share(prompts, &request, method, &mut reached, out)
         }
         None => run.draw(number, &mut draws, &method, &request, start.prompt.len(), out),
     };
@@ -219,25 +219,25 @@ struct Sum {
 
 impl Run<'_> {
     /// Draws and writes the outputs of prompts that are all known, whose samplers share the passes of the model.
-    /// `reached` is the number of the prompt that the run has come to.
+    /// `reached` is the number of the first prompt, and then of the one that the run has come to.
     fn share(
         &mut self,
-        first: u64,
         prompts: Vec<Prompt>,
         request: &Request,
         method: Method,
         reached: &mut u64,
         out: &mut dyn Write,
     ) -> Result<()> {
-        let each = request.clone().sample_each_with(prompts.clone(), self.args.n.get(), method)?;
+        let first = *reached;
+        let each = request.clone().sample_each_with(prompts, self.args.n.get(), method)?;
+        let requests = each.requests();
         let mut each = each.peekable();
-        for (place, prompt) in prompts.into_iter().enumerate() {
+        for (place, request) in requests.iter().enumerate() {
             *reached = first + place as u64;
-            let request = request.clone().after(prompt)?.stream(*reached);
             let len = request.start()?.prompt.len();
             let outputs =
                 std::iter::from_fn(|| each.next_if(|(at, _)| *at == place).map(|(_, output)| output));
-            self.draw(*reached, outputs, &method, &request, len, out)?;
+            self.draw(*reached, outputs, &method, request, len, out)?;
         }
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a user should know of all outputs.
+    /// Tells of all outputs together: a beam that is too narrow, resampled outputs, why outputs are dear, drafts.
     fn end(self, method: &Method) {
         let Sum { asked, written, prompts, tokens, positions, passes, drafted, effective, dearest } =
             self.sum;
