@@ -45,12 +45,25 @@ fn asked(model: &Model, message: &str) -> Request {
     model.prompt_ids(model.encode_chat(message).unwrap()).seed(1).max_tokens(64)
 }
 
-/// Runs `command`, a line of a document that begins with `unskew`, on the file.
-fn run(command: &str, file: &Path, folder: &Path) -> std::process::Output {
-    let program = Path::new(env!("CARGO_BIN_EXE_unskew"));
-    let mut words = command.splitn(3, ' ');
-    let (_, task, rest) = (words.next(), words.next().unwrap(), words.next().unwrap_or_default());
-    let line = format!("'{}' {task} --model '{}' {rest}", program.display(), file.display());
+/// A folder for lines of documents, where the name `unskew` is the program with `file` as its model.
+#[cfg(unix)]
+fn folder(file: &Path) -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join("unskew");
+    let program = env!("CARGO_BIN_EXE_unskew");
+    let script = format!(
+        "#!/bin/sh\ntask=$1; shift\nexec '{program}' \"$task\" --model '{}' \"$@\"\n",
+        file.display()
+    );
+    std::fs::write(&named, script).unwrap();
+    std::fs::set_permissions(&named, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+/// Runs a line of a document in `folder`.
+fn run(line: &str, folder: &Path) -> std::process::Output {
+    let line = format!("PATH=\"$PWD:$PATH\"\n{line}");
     std::process::Command::new("sh").args(["-e", "-c", &line]).current_dir(folder).output().unwrap()
 }
 
@@ -61,14 +74,13 @@ fn run(command: &str, file: &Path, folder: &Path) -> std::process::Output {
 fn commands_of_the_documents_run_on_it() {
     let Some(file) = file() else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder(&file);
     let page = std::fs::read_to_string(root.join("docs/command-line.md")).unwrap();
     let all = blocks(&page);
     let lines = || all.iter().filter(|(language, _)| *language == "sh").flat_map(|(_, block)| block.lines());
     for line in lines().filter(|line| line.starts_with("printf")) {
-        let made =
-            std::process::Command::new("sh").args(["-e", "-c", line]).current_dir(&folder).status().unwrap();
-        assert!(made.success(), "{line}");
+        let made = run(line, folder.path());
+        assert!(made.status.success(), "{line}\n{}", String::from_utf8_lossy(&made.stderr));
     }
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let readme = readme.replace("cargo run --release -- ", "unskew ");
@@ -107,7 +119,7 @@ fn commands_of_the_documents_run_on_it() {
             true => command.clone(),
             false => command.replacen("generate", "generate --prompt 'For example: '", 1),
         };
-        let done = run(&prompted, &file, folder.path());
+        let done = run(&prompted, folder.path());
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success() && !done.stdout.is_empty(), "{prompted}\n{said}");
     }
