@@ -10,6 +10,8 @@ mod check;
 mod conformance;
 mod engines;
 mod lines;
+mod links;
+mod manifests;
 mod process;
 mod python;
 mod real;

@@ -7,9 +7,12 @@
 //!   120 columns; tables and code in them may be wider, and rustfmt sees to the code.
 //! - Every feature has a comment: its meaning and its cost.
 //! - No crate has more lines of code than its budget (`lines`).
+//! - Every published manifest has what a registry shows (`manifests`), and no link in Markdown leads to nothing
+//!   (`links`).
 //! - Nothing unfinished, nothing switched off, no path of one machine.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -17,7 +20,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Result, lines, rooms::arrows};
+use crate::{Result, lines, links, manifests, rooms::arrows};
 
 /// The most lines of a file, its tests not counted.
 const MAX_LINES: usize = 600;
@@ -132,8 +135,11 @@ const FORBIDDEN: [&str; 5] = [
 pub(crate) fn tidy(root: &Path) -> Result<()> {
     println!("$ tidy");
     let mut faults = Vec::new();
-    dependencies(root, &mut faults)?;
-    sources(root, &mut faults)?;
+    let metadata = metadata(root)?;
+    dependencies(&metadata, &mut faults)?;
+    manifests::check(root, &metadata, &mut faults)?;
+    let markdown = sources(root, &mut faults)?;
+    links::check(root, &markdown, &manifests::address(root)?, &mut faults);
     lines::check(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
@@ -144,7 +150,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
     Err(format!("tidy found {} faults", faults.len()).into())
 }
 
-fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<()> {
+fn metadata(root: &Path) -> Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -153,7 +159,10 @@ fn dependencies(root: &Path, faults: &mut Vec<String>) -> Result<()> {
     if !output.status.success() {
         return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn dependencies(metadata: &Value, faults: &mut Vec<String>) -> Result<()> {
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
@@ -203,7 +212,9 @@ fn features(manifest: &Path, faults: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn sources(root: &Path, faults: &mut Vec<String>) -> Result<()> {
+/// Looks at each file, and returns those in Markdown by their names.
+fn sources(root: &Path, faults: &mut Vec<String>) -> Result<BTreeMap<String, String>> {
+    let mut markdown = BTreeMap::new();
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -222,8 +233,11 @@ fn sources(root: &Path, faults: &mut Vec<String>) -> Result<()> {
                 }
             }
         }
+        if name.ends_with(".md") {
+            markdown.insert(name.to_owned(), text);
+        }
     }
-    Ok(())
+    Ok(markdown)
 }
 
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
