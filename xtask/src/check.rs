@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     Result,
-    process::{cargo, output, run},
+    process::{cargo, output, run, target},
     tidy,
 };
 
@@ -15,11 +15,12 @@ const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/t
 /// The features of [`features`].
 const HEAVY: &str = "unskew/gpu,unskew/schemars,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
-/// The crates that are published, in order of dependency.
+/// The crates that are published, each behind those that it or its tests need.
 pub(crate) const PUBLISHED: [&str; 20] = [
     "unskew-core",
     "unskew-files",
     "unskew-gguf",
+    "unskew-tiny-model",
     "unskew-vocab",
     "unskew-trie",
     "unskew-automata",
@@ -32,7 +33,6 @@ pub(crate) const PUBLISHED: [&str; 20] = [
     "unskew-sets",
     "unskew-engine",
     "unskew-capi",
-    "unskew-tiny-model",
     "unskew-runner",
     "unskew-llama-cpp",
     "unskew-endpoint",
@@ -89,6 +89,33 @@ pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
     cargo(root, &["test", "--package", "unskew", "--features", "llama-cpp", "--test", "cli", "gguf"])
 }
 
+/// Whether platforms that this machine is not have what the code asks of them. No test runs, and C is only compiled:
+/// `ring` by zig, which is the C compiler of cargo-zigbuild.
+pub(crate) fn cross(root: &Path) -> Result<()> {
+    const WASM: [&str; 9] = [
+        "unskew-core",
+        "unskew-gguf",
+        "unskew-trie",
+        "unskew-automata",
+        "unskew-grammar",
+        "unskew-notation",
+        "unskew-grammars",
+        "unskew-schema",
+        "unskew-samplers",
+    ];
+    let mut libraries = vec!["--target", "wasm32-unknown-unknown"];
+    for package in WASM {
+        libraries.extend(["--package", package]);
+    }
+    let windows = ["--target", "x86_64-pc-windows-gnu", "--package", "unskew", "--package", "unskew-capi"];
+    for of in [&libraries[..], &windows] {
+        let mut command = crate::release::zig(root)?;
+        crate::python::run(command.args(["check", "--locked"]).args(of).current_dir(root))
+            .map_err(|error| format!("{error}; `rustup target add {}` provides the target", of[1]))?;
+    }
+    Ok(())
+}
+
 /// Masks of regexes alone: `unskew-automata` without its features has none of the crates that they bring. And its build
 /// without the methods of papers, which the tests of the workspace bring: with them, nothing is dead code.
 fn without_features(root: &Path) -> Result<()> {
@@ -119,7 +146,8 @@ pub(crate) fn package(root: &Path) -> Result<()> {
     }
     cargo(root, &args)?;
 
-    let (packages, unpacked) = (root.join("target/package"), root.join("target/unpacked"));
+    let target = target(root);
+    let (packages, unpacked) = (target.join("package"), target.join("unpacked"));
     if unpacked.is_dir() {
         std::fs::remove_dir_all(&unpacked)?;
     }
@@ -143,7 +171,6 @@ pub(crate) fn package(root: &Path) -> Result<()> {
     std::fs::copy(root.join("Cargo.lock"), unpacked.join("Cargo.lock"))?;
     let manifest = unpacked.join("Cargo.toml");
     let manifest = manifest.to_str().ok_or("the path of the repository is not UTF-8")?;
-    let target = root.join("target");
     let target = target.to_str().ok_or("the path of the repository is not UTF-8")?;
     for package in PUBLISHED {
         cargo(root, &["check", "--manifest-path", manifest, "--target-dir", target, "--package", package])?;

@@ -11,10 +11,12 @@ mod conformance;
 mod engines;
 mod lines;
 mod links;
+mod lint;
 mod manifests;
 mod process;
 mod python;
 mod real;
+mod release;
 mod rooms;
 mod tidy;
 
@@ -32,7 +34,7 @@ const USAGE: &str = "\
 cargo xtask TASK
 
   check             all that needs no Python of what CI runs, cheapest first: format, tidy, clippy, docs, tests
-  ci                all that CI runs: `check`, `python --dev numpy` and `pydantic`, and the tests in Rust of `real`
+  ci                all that CI runs: `check`, `lint`, `python --dev numpy` and `pydantic`, and the tests in Rust of `real`
   test              the tests alone
   features          clippy and docs with the features that `check` leaves out, and their tests: the decoder on the CPU beside burn's,
                     training, and the kernels on every adapter, bit for bit, skipped by name where there is none (20 CPU-minutes)
@@ -41,7 +43,18 @@ cargo xtask TASK
   llama-cpp         format, clippy, docs and tests of models that llama.cpp runs: C++, which is in no other task (cmake, a C++ compiler
                     and libclang; 5 minutes to build on two cores)
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
+  cross             compile checks for platforms that this machine is not: Windows, and the libraries for wasm32
+  lint              spelling (typos) and workflows (zizmor, actionlint), by tools that PyPI has
+  deny [CHECK ...]  licences, sources and bans of dependencies, and advisories about them, which are fetched (cargo-deny)
+  semver REVISION   whether changes of the published APIs since a revision are told by the version (cargo-semver-checks)
   pages FOLDER      pages of a manual and completions of shells, for a release
+  release --dry-run FOLDER [--only PART]... [--target TRIPLE]...
+                    all that a release consists of, into one folder with checksums: crates, wheels, archives of the command line, c (the C
+                    library, by cargo-c), sums (the default: all of them, and on Linux x86-64 and aarch64, each with glibc and musl);
+                    free-threaded, a wheel for the interpreter `PYTHON`, only where it is named
+  release --notes TAG
+                    what is new in this version, from the changelog, if the tag is that of the version
+  release --publish pushes the crates that the registry does not have yet
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -92,14 +105,22 @@ fn main() -> ExitCode {
 fn run(root: &Path, args: &[&str]) -> Result<()> {
     match args {
         ["check"] => check::check(root),
-        ["ci"] => check::check(root).and_then(|()| python::ci(root)).and_then(|()| real::ci(root)),
+        ["ci"] => check::check(root)
+            .and_then(|()| lint::lint(root))
+            .and_then(|()| python::ci(root))
+            .and_then(|()| real::ci(root)),
         ["test"] => check::test(root),
         ["features"] => check::features(root),
         ["wgpu"] => check::wgpu(root),
         ["llama-cpp"] => check::llama_cpp(root),
+        ["cross"] => check::cross(root),
+        ["lint"] => lint::lint(root),
+        ["deny", checks @ ..] => lint::deny(root, checks),
+        ["semver", revision] => lint::semver(root, revision),
         ["tidy"] => tidy::tidy(root),
         ["pages", folder] => pages(root, folder),
         ["package"] => check::package(root),
+        ["release", rest @ ..] => release::release(root, rest),
         ["wheel"] => python::wheel(root, Profile::Release).map(drop),
         ["python", "--dev", rest @ ..] => python(root, Profile::Dev, rest),
         ["python", rest @ ..] => python(root, Profile::Release, rest),

@@ -42,6 +42,7 @@ pub(crate) fn check(root: &Path, metadata: &Value, faults: &mut Vec<String>) -> 
                 }),
             );
             licences(root, package, faults);
+            order(package, faults);
         }
     }
     for name in &published {
@@ -100,6 +101,20 @@ fn manifest(package: &Value, address: &str) -> Vec<String> {
         "no `[package.metadata.docs.rs]`, which says with which features its documentation is built",
     );
     faults
+}
+
+/// Crates are pushed in the order of [`PUBLISHED`], and the registry must have what one names with a version, for its
+/// tests too.
+fn order(package: &Value, faults: &mut Vec<String>) {
+    let place = |name: &str| PUBLISHED.iter().position(|one| *one == name);
+    let name = package["name"].as_str().unwrap_or_default();
+    for dependency in package["dependencies"].as_array().into_iter().flatten() {
+        let other = dependency["name"].as_str().unwrap_or_default();
+        if dependency["req"] != "*" && place(other).is_some_and(|other| Some(other) > place(name)) {
+            faults
+                .push(format!("PUBLISHED of xtask/src/check.rs names {name} before {other}, which it needs"));
+        }
+    }
 }
 
 /// A package has the texts of both licences, equal to those of the repository: cargo packs only files of its folder.

@@ -81,16 +81,24 @@ pub(crate) fn wheel(root: &Path, profile: Profile) -> Result<PathBuf> {
     let wheels = std::fs::read_dir(&out)?.map(|entry| Ok(entry?.path()));
     let wheels = wheels.collect::<Result<Vec<_>>>()?;
     let [wheel] = &wheels[..] else { return Err(format!("maturin made {} wheels", wheels.len()).into()) };
-    let bytes = std::fs::metadata(wheel)?.len();
-    println!("{}: {:.1} MiB", wheel.display(), bytes as f64 / f64::from(1 << 20));
-    if profile == Profile::Release && bytes > MAX_WHEEL {
-        return Err(format!("the wheel is larger than {MAX_WHEEL} bytes").into());
+    if profile == Profile::Release {
+        is_small(wheel)?;
     }
     Ok(wheel.clone())
 }
 
+/// Tells the size of a wheel, and fails if it is beyond the limit.
+pub(crate) fn is_small(wheel: &Path) -> Result<()> {
+    let bytes = std::fs::metadata(wheel)?.len();
+    println!("{}: {:.1} MiB", wheel.display(), bytes as f64 / f64::from(1 << 20));
+    if bytes > MAX_WHEEL {
+        return Err(format!("the wheel is larger than {MAX_WHEEL} bytes").into());
+    }
+    Ok(())
+}
+
 /// Whether an interpreter has no interpreter lock.
-fn is_free_threaded(python: &Path) -> Result<bool> {
+pub(crate) fn is_free_threaded(python: &Path) -> Result<bool> {
     let code = "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)";
     let answer = Command::new(python).args(["-c", code]).output()?;
     Ok(answer.stdout.trim_ascii() == b"1")

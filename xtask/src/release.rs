@@ -1,0 +1,416 @@
+//! `cargo xtask release`: all that a release consists of, made into one folder with checksums; and the crates, pushed.
+//!
+//! The workflow `release` calls the parts on the machines that can make them, and pushes what they made. Everything
+//! else happens here, so that a release can be rehearsed on a Linux machine alone: zig is the C compiler and the linker
+//! for other processors, for an old glibc and for musl, without containers. It comes from PyPI, as maturin does.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Result,
+    check::{self, PUBLISHED},
+    process::{output, target as target_folder},
+    python::{self, run},
+};
+
+/// The targets of a Linux machine.
+const LINUX: [&str; 4] = [
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
+];
+
+/// The oldest glibc that programs and wheels run with: that of manylinux2014.
+const GLIBC: &str = "2.17";
+
+/// A part of a release: its name, and what makes it.
+type Part = (&'static str, fn(&Release) -> Result<()>);
+
+/// The part that is made only where it is asked for: it needs such an interpreter.
+const FREE_THREADED: &str = "free-threaded";
+
+/// In this order, the last one after all others.
+const PARTS: [Part; 6] = [
+    ("crates", Release::crates),
+    ("wheels", Release::wheels),
+    (FREE_THREADED, Release::free_threaded),
+    ("archives", Release::archives),
+    ("c", Release::c),
+    ("sums", Release::sums),
+];
+
+struct Release {
+    root: PathBuf,
+    /// Where it is made.
+    out: PathBuf,
+    targets: Vec<String>,
+}
+
+/// `--dry-run FOLDER [--only PART]... [--target TRIPLE]...` makes parts of a release; `--notes TAG` prints what is new
+/// in it; `--publish` pushes the crates.
+pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
+    match args {
+        ["--publish"] => publish(root),
+        ["--notes", tag] => {
+            let changes = fs::read_to_string(root.join("CHANGELOG.md"))?;
+            print!("{}", notes(&changes, tag, env!("CARGO_PKG_VERSION"))?);
+            Ok(())
+        }
+        ["--dry-run", folder, rest @ ..] => {
+            let (only, targets) = options(rest)?;
+            fs::create_dir_all(folder)?;
+            let release = Release {
+                root: root.to_owned(),
+                out: fs::canonicalize(folder)?,
+                targets: with_default(root, targets)?,
+            };
+            let mut times = String::new();
+            let is_made = |name: &str| match only.is_empty() {
+                true => name != FREE_THREADED,
+                false => only.contains(&name),
+            };
+            for (name, make) in PARTS.iter().filter(|(name, _)| is_made(name)) {
+                let begin = Instant::now();
+                make(&release).map_err(|error| format!("{name}: {error}"))?;
+                times += &format!("  {name}: {:.0} s\n", begin.elapsed().as_secs_f64());
+            }
+            println!("{}\n{times}", release.out.display());
+            Ok(())
+        }
+        _ => Err("`release --dry-run FOLDER` makes a release, `--notes TAG` prints what is new, `--publish` pushes the crates".into()),
+    }
+}
+
+/// The section of a version in the changelog. The tag must be that of the version.
+fn notes<'a>(changes: &'a str, tag: &str, version: &str) -> Result<&'a str> {
+    if tag.strip_prefix('v') != Some(version) {
+        return Err(format!("the tag {tag} is not v{version}, the version of Cargo.toml").into());
+    }
+    let heading = format!("\n## {version}");
+    let (_, section) = changes
+        .split_once(&heading)
+        .filter(|(_, rest)| rest.starts_with(['\n', ' ']))
+        .ok_or_else(|| format!("CHANGELOG.md has no section `## {version}`"))?;
+    let section = section.split_once('\n').map_or("", |(_, section)| section);
+    Ok(section.split("\n## ").next().unwrap_or_default())
+}
+
+/// The parts and the targets that options name.
+fn options<'a>(mut args: &[&'a str]) -> Result<(Vec<&'a str>, Vec<String>)> {
+    let (mut only, mut targets) = (Vec::new(), Vec::new());
+    while let [option, rest @ ..] = args {
+        args = match (*option, rest) {
+            ("--only", [part, rest @ ..]) if PARTS.iter().any(|(name, _)| name == part) => {
+                only.push(*part);
+                rest
+            }
+            ("--only", _) => {
+                let names = PARTS.map(|(name, _)| name).join(", ");
+                return Err(format!("--only takes a part: {names}").into());
+            }
+            ("--target", [triple, rest @ ..]) => {
+                targets.push((*triple).to_owned());
+                rest
+            }
+            _ => return Err(format!("`release` has no option `{option}`").into()),
+        };
+    }
+    Ok((only, targets))
+}
+
+/// Without a choice, those of Linux on Linux, and elsewhere the machine's own.
+fn with_default(root: &Path, targets: Vec<String>) -> Result<Vec<String>> {
+    if !targets.is_empty() {
+        return Ok(targets);
+    }
+    if cfg!(target_os = "linux") {
+        return Ok(LINUX.map(str::to_owned).to_vec());
+    }
+    Ok(vec![host(root)?])
+}
+
+fn host(root: &Path) -> Result<String> {
+    // Cargo's own answer, which is that of its compiler.
+    let version = output(root, &["--version", "--verbose"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.ok_or("cargo does not say what it runs on")?.to_owned())
+}
+
+fn is_linux(target: &str) -> bool {
+    target.contains("-linux-")
+}
+
+impl Release {
+    /// A new folder for a part.
+    fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.out.join(name);
+        if folder.is_dir() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    fn crates(&self) -> Result<()> {
+        check::package(&self.root)?;
+        let folder = self.folder("crates")?;
+        for package in PUBLISHED {
+            let name = format!("{package}-{}.crate", env!("CARGO_PKG_VERSION"));
+            fs::copy(target_folder(&self.root).join("package").join(&name), folder.join(&name))?;
+        }
+        Ok(())
+    }
+
+    /// A wheel with the stable ABI for each target, and nothing of the machine that makes it.
+    fn wheels(&self) -> Result<()> {
+        let folder = self.folder("wheels")?;
+        for target in &self.targets {
+            run(self.maturin(target, &folder)?)?;
+        }
+        let made = files(&folder)?;
+        if made.len() != self.targets.len() {
+            return Err(format!("{} wheels for {} targets", made.len(), self.targets.len()).into());
+        }
+        made.iter().try_for_each(|wheel| python::is_small(wheel))
+    }
+
+    /// A wheel for the free-threaded interpreter that `python3` or the variable `PYTHON` is. It has no stable ABI.
+    fn free_threaded(&self) -> Result<()> {
+        let folder = self.folder(FREE_THREADED)?;
+        let interpreter = python::tools(&self.root)?;
+        if !python::is_free_threaded(&interpreter)? {
+            return Err("this interpreter has a lock: PYTHON=python3.14t names one without".into());
+        }
+        let mut command = self.maturin(&host(&self.root)?, &folder)?;
+        run(command.args(["--no-default-features", "--interpreter"]).arg(interpreter))?;
+        files(&folder)?.iter().try_for_each(|wheel| python::is_small(wheel))
+    }
+
+    fn maturin(&self, target: &str, out: &Path) -> Result<Command> {
+        let mut command = tool(&self.root, "maturin")?;
+        command.args(["build", "--profile", "release", "--locked", "--target", target]);
+        if is_linux(target) {
+            let oldest = if target.ends_with("-musl") { "musllinux_1_2" } else { "manylinux2014" };
+            command.args(["--zig", "--compatibility", oldest]);
+        }
+        command.arg("--manifest-path").arg(self.root.join("crates/python/Cargo.toml")).arg("--out").arg(out);
+        Ok(command)
+    }
+
+    /// The command line with its licences, manual and completions, as an archive for each target.
+    fn archives(&self) -> Result<()> {
+        let folder = self.folder("archives")?;
+        let pages = self.pages()?;
+        for target in &self.targets {
+            let (suffix, archive) = match target.contains("windows") {
+                true => (".exe", "zip"),
+                false => ("", "tar.gz"),
+            };
+            // The symbols of this program alone: an option of the profile would build all libraries anew.
+            let mut command = self.cargo("rustc", target)?;
+            command.args(["--package", "unskew", "--bin", "unskew", "--", "-C", "strip=symbols"]);
+            run(command)?;
+
+            let name = format!("unskew-{}-{target}", env!("CARGO_PKG_VERSION"));
+            let stage = self.folder(&name)?;
+            let program = format!("unskew{suffix}");
+            let built = target_folder(&self.root).join(target).join("release").join(&program);
+            fs::copy(built, stage.join(&program))?;
+            for file in ["LICENSE-MIT", "LICENSE-APACHE", "crates/cli/README.md"] {
+                let name = Path::new(file).file_name().ok_or("a file without a name")?;
+                fs::copy(self.root.join(file), stage.join(name))?;
+            }
+            for part in ["man", "completions"] {
+                fs::create_dir(stage.join(part))?;
+                for page in files(&pages.join(part))? {
+                    fs::copy(&page, stage.join(part).join(page.file_name().ok_or("a page without a name")?))?;
+                }
+            }
+            self.pack(&name, &folder.join(format!("{name}.{archive}")))?;
+        }
+        fs::remove_dir_all(pages)?;
+        Ok(())
+    }
+
+    /// The manual and the completions, which are the same for all targets. They are made with the libraries of this
+    /// machine's own archive, so that those are not built twice.
+    fn pages(&self) -> Result<PathBuf> {
+        let folder = self.folder("pages")?;
+        let mut command = self.cargo("run", &host(&self.root)?)?;
+        run(command.args(["--package", "unskew", "--example", "pages", "--"]).arg(&folder))?;
+        Ok(folder)
+    }
+
+    /// A release build for a target, by zig on Linux.
+    fn cargo(&self, what: &str, target: &str) -> Result<Command> {
+        let mut command = match is_linux(target) {
+            true => zig(&self.root)?,
+            false => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+        };
+        let oldest =
+            if target.ends_with("-linux-gnu") { format!("{target}.{GLIBC}") } else { target.to_owned() };
+        command.args([what, "--release", "--locked", "--target", &oldest]).current_dir(&self.root);
+        Ok(command)
+    }
+
+    /// The C library for this machine as cargo-c installs it: headers, a versioned shared library, a static one, and a
+    /// file for pkg-config.
+    fn c(&self) -> Result<()> {
+        let folder = self.folder("c")?;
+        let name = format!("unskew-capi-{}-{}", env!("CARGO_PKG_VERSION"), host(&self.root)?);
+        let stage = self.folder(&name)?;
+        let stage = stage.to_str().ok_or("the folder's path is not UTF-8")?;
+        let install = ["cinstall", "--release", "--locked", "--package", "unskew-capi"];
+        let place = ["--destdir", stage, "--prefix", "/usr/local", "--libdir", "lib"];
+        crate::process::cargo(&self.root, &[&install[..], &place].concat()).map_err(|error| {
+            format!("{error}; `cargo install --locked cargo-c` provides `cargo cinstall`")
+        })?;
+        self.pack(&name, &folder.join(format!("{name}.tar.gz")))
+    }
+
+    /// `SHA256SUMS`, of every file in the folder.
+    fn sums(&self) -> Result<()> {
+        const NAME: &str = "SHA256SUMS";
+        let (mut folders, mut names) = (vec![self.out.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for path in entries(&folder)? {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    names.push(path.strip_prefix(&self.out)?.to_owned());
+                }
+            }
+        }
+        names.retain(|name| name != Path::new(NAME));
+        names.sort();
+        let sums = Command::new("sha256sum").arg("--").args(&names).current_dir(&self.out).output()?;
+        if names.is_empty() || !sums.status.success() {
+            return Err(format!("no sums of {} files", names.len()).into());
+        }
+        fs::write(self.out.join(NAME), sums.stdout)?;
+        Ok(())
+    }
+
+    /// Packs a folder beside the parts into an archive, and removes it.
+    fn pack(&self, name: &str, archive: &Path) -> Result<()> {
+        // The tar of Windows makes a zip of such a name; that of Linux never has to.
+        let mut tar = Command::new("tar");
+        run(tar.arg("-a").arg("-cf").arg(archive).arg("-C").arg(&self.out).arg(name))?;
+        fs::remove_dir_all(self.out.join(name))?;
+        Ok(())
+    }
+}
+
+/// A program of the environment with the tools.
+fn tool(root: &Path, name: &str) -> Result<Command> {
+    let interpreter = python::tools(root)?;
+    let folder = interpreter.parent().ok_or("an interpreter without a folder")?;
+    let mut install = Command::new(&interpreter);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
+    // Both look for zig there.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+    let mut command = Command::new(folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+    command.env("PATH", std::env::join_paths(path)?);
+    Ok(command)
+}
+
+/// Cargo with zig as its C compiler and its linker.
+pub(crate) fn zig(root: &Path) -> Result<Command> {
+    tool(root, "cargo-zigbuild")
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    Ok(entries(folder)?.into_iter().filter(|path| path.is_file()).collect())
+}
+
+/// What became of a push.
+#[derive(Debug, PartialEq, Eq)]
+enum Push {
+    Done,
+    /// The registry has this version already, from a run that was cut off.
+    There,
+    /// The registry takes so many new crates at once and no more.
+    Later,
+    Failed,
+}
+
+fn push(success: bool, message: &str) -> Push {
+    match message {
+        _ if success => Push::Done,
+        _ if message.contains("already exists on") || message.contains("is already uploaded") => Push::There,
+        _ if message.contains("429 Too Many Requests") => Push::Later,
+        _ => Push::Failed,
+    }
+}
+
+/// Pushes each crate, those first that others need. It may be run again after it was cut off. The registry takes five
+/// crates with new names, and then one in ten minutes, so that the first release takes two and a half hours.
+fn publish(root: &Path) -> Result<()> {
+    const WAIT: Duration = Duration::from_secs(11 * 60);
+    for package in PUBLISHED {
+        loop {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let mut command = Command::new(cargo);
+            command.args(["publish", "--locked", "--no-verify", "--package", package]).current_dir(root);
+            println!("$ cargo publish --locked --no-verify --package {package}");
+            let answer = command.output()?;
+            let message = String::from_utf8_lossy(&answer.stderr);
+            match push(answer.status.success(), &message) {
+                Push::Done => break,
+                Push::There => {
+                    println!("  is there");
+                    break;
+                }
+                Push::Later => {
+                    println!("  the registry takes it later; waiting {} s", WAIT.as_secs());
+                    std::thread::sleep(WAIT);
+                }
+                Push::Failed => return Err(format!("{package} was not published:\n{message}").into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Push, notes, options, push};
+
+    #[test]
+    fn notes_are_the_section_of_the_tag() {
+        let changes = "# Changelog\n\n## 0.2.0\n\nnew\n\n## 0.1.0 (2026)\n\n### A\n\nold\n";
+        assert_eq!(notes(changes, "v0.2.0", "0.2.0").unwrap(), "\nnew\n");
+        assert_eq!(notes(changes, "v0.1.0", "0.1.0").unwrap(), "\n### A\n\nold\n");
+        assert!(notes(changes, "v0.1.0", "0.2.0").is_err() && notes(changes, "v0.1", "0.1").is_err());
+    }
+
+    #[test]
+    fn parts_and_targets_are_options() {
+        let (only, targets) = options(&["--only", "wheels", "--target", "a-b", "--only", "sums"]).unwrap();
+        assert_eq!((only, targets), (vec!["wheels", "sums"], vec!["a-b".to_owned()]));
+        assert!(options(&["--only", "nothing"]).unwrap_err().to_string().contains("wheels"));
+        assert!(options(&["--target"]).is_err() && options(&["wheels"]).is_err());
+    }
+
+    #[test]
+    fn a_push_that_was_cut_off_goes_on() {
+        let there = "error: crate unskew-core@0.1.0 already exists on crates.io index";
+        let later = "error: failed to publish to registry\n\nCaused by:\n  the remote server responded with an error (status 429 Too Many Requests): You have published too many new crates";
+        assert_eq!(push(false, there), Push::There);
+        assert_eq!(push(false, later), Push::Later);
+        assert_eq!(push(false, "error: no token found"), Push::Failed);
+        assert_eq!(push(true, ""), Push::Done);
+    }
+}
