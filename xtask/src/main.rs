@@ -61,10 +61,10 @@ cargo xtask TASK
                     builds the wheel, and runs its tests in environments under target: `numpy`, `pydantic`, and `transformers` with torch, of
                     which 5 GB are downloaded (ARGUMENTS: for pytest; the variable PYTHON names another interpreter; with --dev the
                     wheel is a debug build, as in CI)
-  engines [ENGINE ...] [ARGUMENTS]
+  engines [--newest] [ENGINE ...] [ARGUMENTS]
                     builds the wheel, installs it with each engine into an environment under target, makes a real model, and runs the
                     tests of the plug-in with the engine itself on the CPU: vllm, sglang (6 and 7 GB of packages, 0.1 GB for the
-                    model; ARGUMENTS: for pytest)
+                    model; ARGUMENTS: for pytest), in the versions that are pinned or the newest
   real [ARGUMENTS]  fetches two real models (0.1 and 0.25 GB) into target/real, checks their sums, and runs on them: commands and code of
                     the documents as they stand, our decoder beside transformers, laws, and the spelling of texts of their own
                     (torch, of which 5 GB are downloaded; ARGUMENTS: for pytest)
