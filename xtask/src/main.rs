@@ -49,8 +49,8 @@ cargo xtask TASK
   semver REVISION   whether changes of the published APIs since a revision are told by the version (cargo-semver-checks)
   pages FOLDER      pages of a manual and completions of shells, for a release
   release --dry-run FOLDER [--only PART]... [--target TRIPLE]...
-                    all that a release consists of, into one folder with checksums: crates, wheels, archives of the command line, c (the C
-                    library, by cargo-c), sums (the default: all of them, and on Linux x86-64 and aarch64, each with glibc and musl);
+                    all that a release consists of, into one folder with checksums: crates, sdist, wheels, archives of the command line, c (the C
+                    library, by cargo-c), npm (`wasm`), site, sums (the default: all of them, and on Linux x86-64 and aarch64, each with glibc and musl);
                     free-threaded, a wheel for the interpreter `PYTHON`, only where it is named
   release --notes TAG
                     what is new in this version, from the changelog, if the tag is that of the version

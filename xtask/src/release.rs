@@ -36,12 +36,15 @@ type Part = (&'static str, fn(&Release) -> Result<()>);
 const FREE_THREADED: &str = "free-threaded";
 
 /// In this order, the last one after all others.
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 9] = [
     ("crates", Release::crates),
+    ("sdist", Release::sdist),
     ("wheels", Release::wheels),
     (FREE_THREADED, Release::free_threaded),
     ("archives", Release::archives),
     ("c", Release::c),
+    ("npm", Release::npm),
+    ("site", Release::site),
     ("sums", Release::sums),
 ];
 
@@ -167,6 +170,14 @@ impl Release {
         Ok(())
     }
 
+    /// The Python package as sources, for machines that no wheel is for.
+    fn sdist(&self) -> Result<()> {
+        let folder = self.folder("sdist")?;
+        let mut command = tool(&self.root, "maturin")?;
+        command.args(["sdist", "--manifest-path"]).arg(self.root.join("crates/python/Cargo.toml"));
+        run(command.arg("--out").arg(folder))
+    }
+
     /// A wheel with the stable ABI for each target, and nothing of the machine that makes it.
     fn wheels(&self) -> Result<()> {
         let folder = self.folder("wheels")?;
@@ -272,6 +283,26 @@ impl Release {
             format!("{error}; `cargo install --locked cargo-c` provides `cargo cinstall`")
         })?;
         self.pack(&name, &folder.join(format!("{name}.tar.gz")))
+    }
+
+    /// The package of `cargo xtask wasm`, as the registry takes it.
+    fn npm(&self) -> Result<()> {
+        crate::run(&self.root, &["wasm", "--build"])?;
+        let folder = self.folder("npm")?;
+        let mut pack = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+        pack.args(["pack", "--pack-destination"])
+            .arg(&folder)
+            .arg(target_folder(&self.root).join("npm/unskew"));
+        run(pack)
+    }
+
+    /// The pages of `cargo xtask site`, as an archive.
+    fn site(&self) -> Result<()> {
+        crate::run(&self.root, &["site"])?;
+        let folder = self.folder("site")?;
+        let archive = folder.join(format!("unskew-site-{}.tar.gz", env!("CARGO_PKG_VERSION")));
+        let mut tar = Command::new("tar");
+        run(tar.arg("-czf").arg(archive).arg("-C").arg(self.root.join("target")).arg("site"))
     }
 
     /// `SHA256SUMS`, of every file in the folder.
