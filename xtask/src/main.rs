@@ -13,6 +13,7 @@ mod lines;
 mod links;
 mod lint;
 mod manifests;
+mod notices;
 mod process;
 mod python;
 mod real;

@@ -69,6 +69,9 @@ pub(crate) fn wheel(root: &Path, profile: Profile) -> Result<PathBuf> {
     if out.is_dir() {
         std::fs::remove_dir_all(&out)?;
     }
+    if profile == Profile::Release {
+        notices(root)?;
+    }
     let manifest = root.join("crates/python/Cargo.toml");
     let mut command = Command::new(&python);
     command.args(["-m", "maturin", "build"]).args(profile.option()).args(["--locked", "--interpreter"]);
@@ -85,6 +88,11 @@ pub(crate) fn wheel(root: &Path, profile: Profile) -> Result<PathBuf> {
         is_small(wheel)?;
     }
     Ok(wheel.clone())
+}
+
+/// Writes what the wheel owes to others where its metadata looks for it.
+pub(crate) fn notices(root: &Path) -> Result<()> {
+    crate::notices::write(root, "unskew-python", &root.join("crates/python/THIRD-PARTY.txt"))
 }
 
 /// Tells the size of a wheel, and fails if it is beyond the limit.

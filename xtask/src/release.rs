@@ -14,6 +14,7 @@ use std::{
 use crate::{
     Result,
     check::{self, PUBLISHED},
+    notices,
     process::{output, target as target_folder},
     python::{self, run},
 };
@@ -70,7 +71,7 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
             fs::create_dir_all(folder)?;
             let release = Release {
                 root: root.to_owned(),
-                out: fs::canonicalize(folder)?,
+                out: std::path::absolute(folder)?,
                 targets: with_default(root, targets)?,
             };
             let mut times = String::new();
@@ -204,6 +205,7 @@ impl Release {
     }
 
     fn maturin(&self, target: &str, out: &Path) -> Result<Command> {
+        python::notices(&self.root)?;
         let mut command = tool(&self.root, "maturin")?;
         command.args(["build", "--profile", "release", "--locked", "--target", target]);
         if is_linux(target) {
@@ -237,6 +239,7 @@ impl Release {
                 let name = Path::new(file).file_name().ok_or("a file without a name")?;
                 fs::copy(self.root.join(file), stage.join(name))?;
             }
+            notices::write(&self.root, "unskew", &stage.join("THIRD-PARTY.txt"))?;
             for part in ["man", "completions"] {
                 fs::create_dir(stage.join(part))?;
                 for page in files(&pages.join(part))? {
@@ -276,6 +279,7 @@ impl Release {
         let folder = self.folder("c")?;
         let name = format!("unskew-capi-{}-{}", env!("CARGO_PKG_VERSION"), host(&self.root)?);
         let stage = self.folder(&name)?;
+        notices::write(&self.root, "unskew-capi", &stage.join("THIRD-PARTY.txt"))?;
         let stage = stage.to_str().ok_or("the folder's path is not UTF-8")?;
         let install = ["cinstall", "--release", "--locked", "--package", "unskew-capi"];
         let place = ["--destdir", stage, "--prefix", "/usr/local", "--libdir", "lib"];
@@ -330,8 +334,11 @@ impl Release {
 
     /// Packs a folder beside the parts into an archive, and removes it.
     fn pack(&self, name: &str, archive: &Path) -> Result<()> {
-        // The tar of Windows makes a zip of such a name; that of Linux never has to.
-        let mut tar = Command::new("tar");
+        // The tar of Windows makes a zip of such a name. That of Git for Windows, which may come first there, does not.
+        let mut tar = match std::env::var_os("SystemRoot").filter(|_| cfg!(windows)) {
+            Some(windows) => Command::new(Path::new(&windows).join("System32").join("tar.exe")),
+            None => Command::new("tar"),
+        };
         run(tar.arg("-a").arg("-cf").arg(archive).arg("-C").arg(&self.out).arg(name))?;
         fs::remove_dir_all(self.out.join(name))?;
         Ok(())
@@ -342,9 +349,11 @@ impl Release {
 fn tool(root: &Path, name: &str) -> Result<Command> {
     let interpreter = python::tools(root)?;
     let folder = interpreter.parent().ok_or("an interpreter without a folder")?;
-    let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
+    if cfg!(target_os = "linux") {
+        let mut install = Command::new(&interpreter);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
+    }
     // Both look for zig there.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
