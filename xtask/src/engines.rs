@@ -36,6 +36,9 @@ const ENGINES: [Engine; 2] = [
             // For the real model: transformers asks for it to read a GGUF file.
             "accelerate",
             "gguf",
+            // Reads Cohere's calls.
+            "cohere-melody",
+            "jsonschema",
             "numpy",
             "openai",
             "pytest",

@@ -36,6 +36,9 @@ const MAX_SECONDS: f64 = 3.2e9;
 #[derive(Debug)]
 pub(crate) struct Compiler {
     compiler: engine::Compiler,
+    /// What it is made of, for pickling: the tokens, and the limits that were given.
+    tokenizer: Py<Tokenizer>,
+    limits: [Option<usize>; 3],
 }
 
 /// A constraint that is compiled. Matchers are made of it.
@@ -43,6 +46,9 @@ pub(crate) struct Compiler {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) compiled: engine::Compiled,
+    /// What compiled it, and of what, for pickling.
+    made_by: Py<Compiler>,
+    constraint: Constraint,
 }
 
 #[pymethods]
@@ -50,7 +56,7 @@ impl Compiler {
     #[new]
     #[pyo3(signature = (tokenizer, *, cache_bytes=None, library_bytes=None, constraint_bytes=None))]
     fn new(
-        tokenizer: &Tokenizer,
+        tokenizer: Bound<'_, Tokenizer>,
         cache_bytes: Option<usize>,
         library_bytes: Option<usize>,
         constraint_bytes: Option<usize>,
@@ -59,19 +65,33 @@ impl Compiler {
         options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
         options.library_bytes = library_bytes.unwrap_or(options.library_bytes);
         options.constraint_bytes = constraint_bytes.or(options.constraint_bytes);
-        Self { compiler: engine::Compiler::with_options(Arc::clone(&tokenizer.tokens), options) }
+        let compiler = engine::Compiler::with_options(Arc::clone(&tokenizer.get().tokens), options);
+        let limits = [cache_bytes, library_bytes, constraint_bytes];
+        Self { compiler, tokenizer: tokenizer.unbind(), limits }
     }
 
     /// The constraint, compiled or kept from before, within `timeout` seconds and `fuel` units of work.
     #[pyo3(signature = (constraint, *, timeout=None, fuel=None))]
     fn compile(
-        &self,
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         constraint: Given,
         timeout: Option<f64>,
         fuel: Option<u64>,
     ) -> PyResult<Compiled> {
-        self.compiled(py, &constraint, timeout, fuel).map(|compiled| Compiled { compiled })
+        let compiled = slf.get().compiled(py, &constraint, timeout, fuel)?;
+        Ok(Compiled { compiled, made_by: slf.clone().unbind(), constraint: constraint.0 })
+    }
+
+    /// Pickle keeps the tokens and the limits: what was compiled is compiled again where it is needed.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Py<Tokenizer>,))> {
+        let (py, options) = (slf.py(), PyDict::new(slf.py()));
+        let names = ["cache_bytes", "library_bytes", "constraint_bytes"];
+        for (name, limit) in names.into_iter().zip(slf.get().limits) {
+            options.set_item(name, limit)?;
+        }
+        let partial = py.import("functools")?.getattr("partial")?;
+        Ok((partial.call((slf.get_type(),), Some(&options))?, (slf.get().tokenizer.clone_ref(py),)))
     }
 
     /// How many words of 32 bits a mask has.
@@ -179,6 +199,14 @@ impl Compiled {
         answer.set_item("may_end", rejection.may_end)?;
         answer.set_item("message", message)?;
         Ok(Some(answer))
+    }
+
+    /// Pickle keeps the constraint and its compiler, which compiles it again.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Py<Compiler>,))> {
+        let (py, compiled) = (slf.py(), slf.get());
+        let caller = py.import("operator")?.getattr("methodcaller")?;
+        let again = caller.call1(("compile", compiled.constraint.clone()))?;
+        Ok((again, (compiled.made_by.clone_ref(py),)))
     }
 
     /// The memory of the constraint and of its matchers' scratches, in bytes.

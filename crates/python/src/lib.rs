@@ -38,7 +38,12 @@ mod _unskew {
         faithful::{Faithful, Walk, known_walks, merge_stats, step_walks},
         matcher::{Matcher, accept_batch, fill_batch},
         model::{Endpoint, Model},
-        sample::{Draw, Draws, audit::audit, methods, sample},
+        sample::{
+            Draws,
+            audit::audit,
+            draw::{_draw, Draw},
+            methods, sample,
+        },
         tokenizer::Tokenizer,
         typed::{_tool_list, _tools},
         view::{Rows, apply},

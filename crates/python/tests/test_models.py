@@ -5,6 +5,7 @@ import json
 import pickle
 import shutil
 import threading
+import typing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -271,3 +272,39 @@ def test_tokenizers_go_to_other_processes(model, tok, byte_tok, tokenizer_path):
         assert again.decode_bytes([65, 66]) == one.decode_bytes([65, 66])
     with pytest.raises(TypeError, match="pickle its path"):
         pickle.dumps(model.tokenizer)
+
+
+class Person(typing.NamedTuple):
+    name: str
+    age: int
+
+
+def test_what_is_drawn_and_compiled_is_pickled(model, tok):
+    compiler = unskew.Compiler(tok, cache_bytes=1 << 20)
+    compiled = compiler.compile(unskew.Constraint.of(Person))
+    again = pickle.loads(pickle.dumps([compiled, compiled]))
+    assert again[0].rejection(tok.encode('["A", 1]')) is None and again[0].rejection(tok.encode("x")) is not None
+    other = pickle.loads(pickle.dumps(compiler))
+    assert other.mask_words == compiler.mask_words and other.stats()["entries"] == 0
+    draws = unskew.sample(model, Person, n=3, sampler="masked", seed=2, max_tokens=80)
+    for draw in draws:
+        copy = pickle.loads(pickle.dumps(draw))
+        assert copy.to_dict() == draw.to_dict() and copy.captures() == draw.captures() and repr(copy) == repr(draw)
+        if draw.finish == "stop":
+            assert copy.value == draw.value and isinstance(copy.value, Person)
+    named = unskew.Constraint.lark('start: "I am " name "."\nname[capture]: /[A-Z][a-z]+/')
+    (draw,) = unskew.sample(model, named, n=1, sampler="masked", seed=1)
+    (capture,) = pickle.loads(pickle.dumps(draw)).captures()
+    assert capture == draw.captures()[0] and draw.text.encode()[slice(*capture.byte_span)] == capture.text
+
+
+def test_progress_is_told(model, capsys):
+    told = []
+    unskew.sample(model, unskew.Constraint.regex("[a-z]+"), n=4, sampler="masked", seed=1, progress=lambda *one: told.append(one)).to_list()
+    assert told == [("masked", count) for count in range(1, 5)]
+    unskew.sample(model, unskew.Constraint.regex("[a-z]+"), n=2, sampler="masked", seed=1, progress=True).to_list()
+    assert "masked: 1 of 2 outputs" in capsys.readouterr().err
+    unskew.audit(model, unskew.Constraint.choice(["a", "b"]), n=3, seed=1, progress=True)
+    assert "cars: 3 of 3 outputs" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="`progress`"):
+        unskew.sample(model, int, progress=3)

@@ -246,6 +246,15 @@ def test_options_that_are_refused(small):
         unskew.sample(model, "[01]", small)
 
 
+@pytest.mark.parametrize("option", ["n", "seed", "max_tokens", "top_k", "batch"])
+def test_numbers_below_zero_are_refused_by_name(small, option):
+    for number in (-1, 2**64):
+        with pytest.raises(unskew.OptionError, match=f"`{option}` is {number}: give"):
+            unskew.sample(model, unskew.Constraint.regex("0"), small, **{option: number})
+        with pytest.raises(unskew.OptionError, match=f"`{option}` is {number}: give"):
+            unskew.audit(model, unskew.Constraint.regex("0"), small, **{option: number})
+
+
 def test_prompts_are_in_front(small):
     seen = []
 

@@ -52,6 +52,11 @@ class Place:
     zip: Optional[int] = None
 
 
+@dataclass
+class Tree:
+    kids: "list[Tree]"
+
+
 def add(a: int, b: int = 2) -> int:
     """Adds two numbers.
 
@@ -337,6 +342,16 @@ def test_response_formats(byte_tok):
         assert constraint.value_of('{"name": "add", "parameters": {"a": 1}}') is None
 
 
+def test_a_strict_response_format_has_no_other_members(byte_tok):
+    compiler = unskew.Compiler(byte_tok)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    for strict in (True, False):
+        kind = {"type": "json_schema", "json_schema": {"name": "n", "strict": strict, "schema": schema}}
+        compiled = compiler.compile(unskew.Constraint.tools([add], model="llama", response_format=kind))
+        assert compiled.rejection(byte_tok.encode('{"a": 1}')) is None
+        assert (compiled.rejection(byte_tok.encode('{"a": 1, "b": 2}')) is None) == (not strict)
+
+
 def test_what_is_refused():
     def starred(*numbers: int) -> None: ...
     def untyped(x) -> None: ...
@@ -354,7 +369,8 @@ def test_what_is_refused():
         ({"model": "llama", "choice": flag}, 'names "flag", which is none'),
         ({"model": "llama", "reasoning": "much"}, "`reasoning` is 'much'"),
         ({"model": "llama", "reasoning": True}, "no marks of reasoning"),
-        ({"model": "llama", "response_format": {"type": "x"}}, "`response_format` is a type"),
+        ({"model": "llama", "response_format": {"type": "text"}}, "`response_format` is a type"),
+        ({"model": "llama", "response_format": {"type": "x"}}, "response_format"),
     ]:
         with pytest.raises((unskew.OptionError, unskew.ConstraintError), match=message):
             tools([add], **options)
@@ -427,6 +443,22 @@ def test_schemas_of_functions():
     assert unskew.tool_list([Box().put])[0]["function"]["parameters"]["required"] == ["n"]
 
 
+def test_references_of_functions_are_resolved():
+    def sizes(place: Place, others: list[Place], tree: "Tree", const: Optional[Unit] = None) -> None: ...
+
+    (tool,) = unskew.tool_list([sizes])
+    members = tool["function"]["parameters"]["properties"]
+    assert members["place"]["type"] == members["others"]["items"]["type"] == "object"
+    assert members["const"]["anyOf"][0]["enum"] == ["celsius", "fahrenheit"] and '"#/$defs/Place"' not in json.dumps(members)
+    # A type that contains itself stays behind its name, with a type beside it where it stands first.
+    definitions = tool["function"]["parameters"]["$defs"]
+    assert members["tree"]["type"] == "object" and set(definitions) == {"Tree"} and "$ref" in json.dumps(definitions)
+    tok = tokenizer("llama")
+    for draw in drawn(unskew.Constraint.tools([sizes], model="llama", choice="required", parallel=False), tok, 5, most=1500):
+        (call,) = draw.calls
+        assert isinstance(call.arguments["tree"], Tree) and isinstance(call.arguments["place"], Place)
+
+
 def theirs(family, tools, choice, parallel):
     xgrammar = pytest.importorskip("xgrammar", reason="XGrammar is not installed")
     choice = {"type": "function", "function": {"name": choice.__name__}} if callable(choice) else choice
@@ -443,7 +475,8 @@ def test_the_same_language_as_xgrammar(family):
 
     tok, rng = tokenizer(family, control=False), random.Random(7)
     # White space beside the value of an element is a part of it on one side alone.
-    has_elements = unskew.Constraint.tools([add], model=family).to_json().count('"style"') > 0
+    # So it is in JSON where parsers ask for one line.
+    has_elements = any(word in unskew.Constraint.tools([add], model=family).to_json() for word in ('"style"', '"whitespace"'))
     more, whitespace = ("}x<", "compact") if has_elements else ("\n }x<", "printed")
 
     def with_whitespace(constraint, whitespace):

@@ -155,6 +155,8 @@ pub enum Whitespace {
     Compact,
     /// One blank after each comma and colon: the text that Python's `json.dumps` writes.
     Spaced,
+    /// At each position nothing or a blank, so that the value stands on one line.
+    Line,
     /// What printers write: at each position nothing, a blank, or a line break with an indentation of at most 32 blanks
     /// or 16 tabs.
     Printed,
@@ -181,6 +183,7 @@ impl Whitespace {
     pub fn pattern(self) -> Option<String> {
         match self {
             Self::Compact | Self::Spaced | Self::Indent(_) | Self::Bounded(0) => None,
+            Self::Line => Some(" ?".to_owned()),
             Self::Printed => Some("( |\\r?\\n( {0,32}|\\t{0,16}))?".to_owned()),
             Self::Bounded(most) => Some(format!("[ \\t\\n\\r]{{0,{most}}}")),
             Self::Flexible => Some("[ \\t\\n\\r]*".to_owned()),
@@ -195,13 +198,14 @@ impl FromStr for Whitespace {
         match (text, text.split_once(':').map(|(name, number)| (name, number.parse()))) {
             ("compact", _) => Ok(Self::Compact),
             ("spaced", _) => Ok(Self::Spaced),
+            ("line", _) => Ok(Self::Line),
             ("printed", _) => Ok(Self::Printed),
             ("flexible", _) => Ok(Self::Flexible),
             (_, Some(("bounded", Ok(most)))) => Ok(Self::Bounded(most)),
             (_, Some(("indent", Ok(blanks)))) if blanks <= MAX_INDENT => Ok(Self::Indent(blanks)),
             (_, Some(("indent", Ok(_)))) => Err(format!("an indent has at most {MAX_INDENT} blanks")),
             _ => Err(
-                "it is `compact`, `spaced`, `printed`, `flexible`, `bounded:N` or `indent:N` with a number"
+                "it is `compact`, `spaced`, `line`, `printed`, `flexible`, `bounded:N` or `indent:N` with a number"
                     .to_owned(),
             ),
         }

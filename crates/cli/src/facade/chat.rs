@@ -7,7 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
-use minijinja::{Environment, Error as TemplateError, ErrorKind, Value, context, syntax::SyntaxConfig};
+use minijinja::{
+    Environment, Error as TemplateError, ErrorKind, Value, context, syntax::SyntaxConfig, value::ValueKind,
+};
 use serde_json::Value as Json;
 use unskew_engine::read;
 use unskew_vocab::{Gguf, GgufValue};
@@ -113,11 +115,49 @@ impl ChatTemplate {
             let value = serde_json::from_str::<Value>(text);
             value.map_err(|error| Error::combination(format!("`messages` or `tools`: {error}")))
         };
-        let (messages, tools) = (value(chat.messages())?, chat.tools().map(value).transpose()?);
+        let (mut messages, tools) = (value(chat.messages())?, chat.tools().map(value).transpose()?);
+        // A template that takes contents in parts reads their `text`; others fail on parts, or write them out as lists.
+        if !["text'", "text\"", ".text"].iter().any(|reading| self.text.contains(reading)) {
+            messages = joined(&messages)?;
+        }
         let tokens = Value::from_pairs(self.tokens.iter().map(|(name, text)| (*name, text.as_str())));
         let context = context! { messages, add_generation_prompt => true, tools, ..tokens };
         template.render(context).map_err(failed)
     }
+}
+
+/// Messages whose contents are texts: parts of the type `text` are joined by line breaks, as servers do.
+fn joined(messages: &Value) -> Result<Value> {
+    let failed = |error: TemplateError| Error::combination(format!("`messages`: {error}"));
+    let mut made = Vec::new();
+    for (at, message) in messages.try_iter().map_err(failed)?.enumerate() {
+        let content = message.get_attr("content").unwrap_or_default();
+        if content.kind() != ValueKind::Seq {
+            made.push(message);
+            continue;
+        }
+        let mut texts = Vec::new();
+        for (part_at, part) in content.try_iter().map_err(failed)?.enumerate() {
+            let (kind, text) =
+                (part.get_attr("type").unwrap_or_default(), part.get_attr("text").unwrap_or_default());
+            match (kind.as_str(), text.as_str()) {
+                (Some("text"), Some(text)) => texts.push(text.to_owned()),
+                _ => {
+                    return Err(Error::combination(format!(
+                        "`messages/{at}/content/{part_at}` is no text: the chat template of the model takes parts of the type \
+                         `text` alone"
+                    )));
+                }
+            }
+        }
+        let fields = message.try_iter().map_err(failed)?.map(|name| {
+            let is_content = name.as_str() == Some("content");
+            let value = if is_content { texts.join("\n").into() } else { message.get_item(&name)? };
+            Ok((name, value))
+        });
+        made.push(fields.collect::<Result<Vec<_>, TemplateError>>().map_err(failed)?.into_iter().collect());
+    }
+    Ok(made.into())
 }
 
 #[cfg(test)]
@@ -127,6 +167,22 @@ mod tests {
     fn rendered(template: &str) -> Result<String> {
         let tokens = vec![("bos_token", "<s>".to_owned()), ("eos_token", "</s>".to_owned())];
         ChatTemplate { path: "t".into(), text: template.to_owned(), tokens }.render(&" Hi ".into())
+    }
+
+    #[test]
+    fn parts_of_messages_are_texts_where_a_template_takes_texts() {
+        let of = |template: &str, messages: &str| {
+            let template = ChatTemplate { path: "t".into(), text: template.to_owned(), tokens: Vec::new() };
+            template.render(&Chat::from_json(messages).unwrap()).map_err(|error| error.to_string())
+        };
+        let parts = r#"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"x","content":"c"}]"#;
+        let plain = "{% for m in messages %}{{ m.role + ':' + m.content }};{% endfor %}";
+        assert_eq!(of(plain, parts).unwrap(), "user:a\nb;x:c;");
+        let reads = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}<{{ p['text'] \
+                     }}>{% endfor %}{% endif %}{% endfor %}";
+        assert_eq!(of(reads, parts).unwrap(), "<a><b>c");
+        let image = parts.replacen(r#""type":"text","text":"b""#, r#""type":"image_url","image_url":{}"#, 1);
+        assert!(of(plain, &image).unwrap_err().contains("`messages/0/content/1` is no text"));
     }
 
     #[test]

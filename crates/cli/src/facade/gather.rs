@@ -11,6 +11,9 @@
 //! ([`Request::stream`]), and a row of a model does not depend on the other sequences of a pass. So the outputs of a
 //! prompt are those that it has alone, up to the rounding of a model whose kernels depend on the size of a batch.
 //!
+//! Tokens with which all prompts begin are evaluated once: an empty sequence that is extended by them is forked from the
+//! sequence that has them.
+//!
 //! Tried instead: one sampler over many prompts. Each sampler would then need a loop that divides its work among
 //! prompts, and what is learned for one prompt says nothing of another.
 
@@ -166,9 +169,11 @@ impl Request {
         let placed = |(stream, prompt)| Ok(request.clone().after(prompt)?.stream(stream));
         let requests = (first..).zip(prompts).map(placed).collect::<Result<Vec<_>>>()?;
         for request in &requests {
-            request.start()?;
             request.check(&method)?;
         }
+        let starts: Vec<_> =
+            requests.iter().map(|request| Ok(request.start()?.prompt)).collect::<Result<_>>()?;
+        let gathering = Gathering::new(request.model.any_model().clone(), common(&starts));
         let (tell, drawn) = mpsc::channel();
         Ok(Each {
             drawn,
@@ -179,10 +184,20 @@ impl Request {
             each,
             method,
             seed,
-            gathering: Arc::new(Gathering::new(request.model.any_model().clone())),
+            gathering: Arc::new(gathering),
             requests: Arc::new(requests),
         })
     }
+}
+
+/// The tokens with which all of several prompts begin, and behind which each has another one.
+fn common(prompts: &[Vec<TokenId>]) -> Vec<TokenId> {
+    let [first, rest @ ..] = prompts else { return Vec::new() };
+    let shared = |other: &Vec<TokenId>| {
+        let equal = first.iter().zip(other).take_while(|(one, other)| one == other).count();
+        equal.min(first.len().min(other.len()).saturating_sub(1))
+    };
+    rest.iter().map(shared).min().map_or(Vec::new(), |len| first[..len].to_vec())
 }
 
 /// Draws the outputs of one prompt and tells of each.
@@ -250,6 +265,8 @@ impl Drop for Each {
 #[derive(Debug)]
 struct Gathering {
     model: AnyModel,
+    /// The tokens with which all prompts begin.
+    beginning: Vec<TokenId>,
     /// Nobody waits for outputs any more.
     is_unwanted: AtomicBool,
     asked: Mutex<Asked>,
@@ -272,6 +289,8 @@ struct Asked {
     drawing: usize,
     waiting: Vec<(u64, Wanted)>,
     answers: BTreeMap<u64, Answer>,
+    /// The sequence of the beginning, once it is evaluated.
+    begun: Option<AnySequence>,
     /// The number of the next question.
     next: u64,
     /// A pass has panicked.
@@ -301,11 +320,11 @@ impl Drop for Seat {
 }
 
 impl Gathering {
-    fn new(model: AnyModel) -> Self {
-        let asked =
-            Asked { drawing: 0, waiting: Vec::new(), answers: BTreeMap::new(), next: 0, is_broken: false };
+    fn new(model: AnyModel, beginning: Vec<TokenId>) -> Self {
+        let (waiting, answers) = (Vec::new(), BTreeMap::new());
+        let asked = Asked { drawing: 0, waiting, answers, begun: None, next: 0, is_broken: false };
         let is_unwanted = AtomicBool::new(false);
-        Self { model, is_unwanted, asked: Mutex::new(asked), changed: Condvar::new() }
+        Self { model, beginning, is_unwanted, asked: Mutex::new(asked), changed: Condvar::new() }
     }
 
     fn locked(&self) -> MutexGuard<'_, Asked> {
@@ -339,16 +358,45 @@ impl Gathering {
         }
     }
 
+    /// Gives sequences that begin as all prompts do the evaluated beginning, and leaves them the rest of their tokens.
+    fn begin(&self, asked: &mut Asked, waiting: &mut [(u64, Wanted)]) -> Result<(), AnyModelError> {
+        let (mut model, shared) = (self.model.clone(), self.beginning.len());
+        for (sequence, tokens, rows) in waiting.iter_mut().flat_map(|(_, wanted)| wanted) {
+            // Rows in the middle of the beginning were not kept.
+            let is_needed = *rows == Rows::Last && tokens.len() > shared;
+            if shared == 0 || !is_needed || !tokens.starts_with(&self.beginning) || model.len(sequence) > 0 {
+                continue;
+            }
+            let begun = match &mut asked.begun {
+                Some(begun) => begun,
+                none => {
+                    let mut sequence = model.start();
+                    let item =
+                        Extension { sequence: &mut sequence, tokens: &self.beginning, rows: Rows::Last };
+                    model.extend(&mut [item], &mut Logits::new())?;
+                    none.insert(sequence)
+                }
+            };
+            *sequence = model.fork(begun);
+            tokens.drain(..shared);
+        }
+        Ok(())
+    }
+
     /// One pass for all that wait.
     fn pass(&self, asked: &mut Asked) {
         let mut waiting = mem::take(&mut asked.waiting);
+        let mut begun = self.begin(asked, &mut waiting);
         let mut batch: Vec<_> = waiting
             .iter_mut()
             .flat_map(|(_, wanted)| wanted)
             .map(|(sequence, tokens, rows)| Extension { sequence, tokens, rows: *rows })
             .collect();
         let mut logits = Logits::new();
-        let mut made = self.model.clone().extend(&mut batch, &mut logits).map_err(Arc::new);
+        if begun.is_ok() {
+            begun = self.model.clone().extend(&mut batch, &mut logits);
+        }
+        let mut made = begun.map_err(Arc::new);
         let mut row = 0;
         for (number, wanted) in waiting {
             let count: usize = wanted.iter().map(|(_, tokens, rows)| rows.count(tokens.len())).sum();
@@ -533,6 +581,30 @@ mod tests {
     }
 
     #[test]
+    fn a_common_beginning_is_evaluated_once() {
+        let (request, _) = request(usize::MAX, usize::MAX);
+        let positions = Arc::new(AtomicUsize::new(0));
+        let told = Arc::clone(&positions);
+        let request = request.observe(move |event| {
+            if let super::super::Event::Evaluated { positions } = event {
+                told.fetch_add(positions as usize, Ordering::Relaxed);
+            }
+        });
+        let prompt = |last: u32| [vec![TokenId(1); 30], vec![TokenId(0), TokenId(last % 2)]].concat();
+        let mut alone = Vec::new();
+        for place in 0..8 {
+            let request = request.clone().after(prompt(place)).unwrap().stream(u64::from(place));
+            alone.extend(request.sample("cars").unwrap().take(1).map(Result::unwrap));
+        }
+        let alone_positions = positions.swap(0, Ordering::Relaxed);
+        let prompts: Vec<_> = (0..8).map(prompt).collect();
+        let together: Vec<_> =
+            request.sample_each(prompts, 1, "cars").unwrap().map(|(_, one)| one.unwrap()).collect();
+        assert_eq!(together, alone);
+        assert_eq!(positions.load(Ordering::Relaxed), alone_positions - 7 * 31);
+    }
+
+    #[test]
     fn more_prompts_than_threads_are_drawn_in_order() {
         let (request, _) = request(usize::MAX, usize::MAX);
         let places: Vec<_> =
@@ -571,7 +643,7 @@ mod tests {
     #[test]
     fn a_model_of_a_seat_is_a_model() {
         let (request, _) = request(usize::MAX, usize::MAX);
-        let gathering = Arc::new(Gathering::new(request.model.any_model().clone()));
+        let gathering = Arc::new(Gathering::new(request.model.any_model().clone(), Vec::new()));
         let _seat = Seat::new(&gathering);
         conformance::check_model(&mut Gathered(gathering), &[vec![0, 1, 1], vec![1]], 0.0).unwrap();
     }

@@ -361,6 +361,7 @@ fn spell_whitespace(whitespace: Whitespace) -> String {
     match whitespace {
         Whitespace::Compact => "compact".to_owned(),
         Whitespace::Spaced => "spaced".to_owned(),
+        Whitespace::Line => "line".to_owned(),
         Whitespace::Printed => "printed".to_owned(),
         Whitespace::Bounded(most) => format!("bounded:{most}"),
         Whitespace::Indent(blanks) => format!("indent:{blanks}"),

@@ -88,6 +88,7 @@ pub static OPTIONS: &[OptionInfo] = &[
                 &[
                     ("=compact", "none between parts, the fastest masks"),
                     ("=spaced", "one blank behind each comma and colon, as Python writes JSON"),
+                    ("=line", "a blank or nothing in each place, so that a value stands on one line"),
                     ("=printed", "a blank, or a line break and an indentation, in each place (default)"),
                     ("=bounded:N", "at most N blanks, tabs and line breaks in each place"),
                     ("=flexible", "any number; a model may write blanks for ever"),
@@ -100,7 +101,7 @@ pub static OPTIONS: &[OptionInfo] = &[
             (
                 "structural_tag",
                 &[(
-                    "=compact, printed, bounded:N or flexible",
+                    "=compact, line, printed, bounded:N or flexible",
                     "in JSON, where the tag says nothing (default: printed)",
                 )],
             ),

@@ -41,7 +41,8 @@
 //!   (`"error"`) it is an error.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
 //!   nothing follows the first tag.
-//! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`.
+//! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`, or what
+//!   the part says as `whitespace`.
 //! - `{"structures": [{"begin", "schema", "end"}], "triggers": [...]}` is the older form of `triggered_tags`.
 //!
 //! # Differences from XGrammar 0.2.8

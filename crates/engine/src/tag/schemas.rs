@@ -30,7 +30,17 @@ impl Lowering<'_> {
         let (schema, at) = fields.required_raw("json_schema")?;
         let any_order = fields.get("any_order")?.unwrap_or(false);
         let most: Option<u32> = fields.get("max_whitespace_cnt")?;
-        let whitespace = most.map_or(self.options.whitespace, Whitespace::Bounded);
+        let named: Option<String> = fields.get("whitespace")?;
+        let whitespace = match (named, most) {
+            (Some(_), Some(_)) => {
+                let message = "`whitespace` and `max_whitespace_cnt` say the same; give one";
+                return Err(TagError::new(&at, message));
+            }
+            (Some(name), None) => {
+                name.parse().map_err(|why: String| TagError::new(&fields.place("whitespace"), why))?
+            }
+            (None, most) => most.map_or(self.options.whitespace, Whitespace::Bounded),
+        };
         let excludes = self.excludes(fields)?;
         let style = match style {
             "json" => None,

@@ -38,6 +38,8 @@ pub(crate) fn named(name: &str) -> Option<ElementStyle> {
             forbidden: r"<\s*/\s*parameter\s*>|<\s*parameter\s*=|</function>",
             ..ElementStyle::PLAIN
         },
+        // As Qwen writes, but a line break around a string is a part of it.
+        "mimo_xml" => ElementStyle { wrap: "", ..named("qwen_xml")? },
         "minimax_xml" => ElementStyle {
             before: "<parameter name=\"{name}",
             begin: "\">",

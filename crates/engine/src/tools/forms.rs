@@ -23,6 +23,8 @@ pub(super) struct Form {
     pub(super) between: &'static str,
     /// How arguments are written: `json`, or a style of structural tags.
     pub(super) style: &'static str,
+    /// White space in arguments that are JSON; empty where that of the [`Spec`](crate::Spec) is read.
+    pub(super) whitespace: &'static str,
     /// What no string and no name of the arguments has in it: parsers would take the call for ended.
     pub(super) unquoted: &'static [&'static str],
     /// What free text has not in it; the first one begins a call or a section.
@@ -56,6 +58,7 @@ const PLAIN: Form = Form {
     end: "",
     between: "",
     style: "json",
+    whitespace: "",
     unquoted: &[],
     excludes: &[],
     goes_on: true,
@@ -103,6 +106,8 @@ const DEEPSEEK_JSON: Form = Form {
     ),
     begin: "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>{name}<\u{ff5c}tool\u{2581}sep\u{ff5c}>",
     end: "<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>",
+    // The parsers of vLLM 0.32 look for arguments on one line.
+    whitespace: "line",
     unquoted: &["<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>"],
     excludes: &["<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>", "<think>", "</think>"],
     goes_on: false,
@@ -141,6 +146,7 @@ pub(super) const FORMS: &[Form] = &[
         names: &["mimo", "mimo-v2.6"],
         begin: "<tool_call><function={name}>",
         end: "</function></tool_call>",
+        style: "mimo_xml",
         excludes: &["<tool_call>", "<think>", "</think>", "</tool_call>", "<function="],
         thought: THINK,
         ..QWEN_XML
@@ -280,7 +286,7 @@ pub(super) const FORMS: &[Form] = &[
         begin: "<cofl:tool_call id=\"{id}\" name=\"{name}\">",
         end: "</cofl:tool_call>",
         style: "cohere_xml",
-        unquoted: &["<cofl:", "</cofl:"],
+        unquoted: &["<cofl:", "</cofl:", "<|START_THINKING|>", "<|END_THINKING|>"],
         excludes: &["<cofl:tool_calls>", "<|START_THINKING|>", "<|END_THINKING|>"],
         goes_on: false,
         thought: Some(("<|START_THINKING|>", "<|END_THINKING|>", "")),

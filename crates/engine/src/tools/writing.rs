@@ -73,17 +73,20 @@ impl Form {
             "json" => String::new(),
             style => format!(r#","style":"{style}""#),
         };
-        let excludes = match self.unquoted {
+        let whitespace = match self.whitespace {
+            "" => String::new(),
+            name => format!(r#","whitespace":"{name}""#),
+        };
+        // A parser looks for the marks of the section before it reads what stands between them.
+        let section = [self.section.0.trim(), self.section.1].into_iter().filter(|mark| !mark.is_empty());
+        let texts: Vec<String> = self.unquoted.iter().copied().chain(section).map(quoted).collect();
+        let excludes = match &texts[..] {
             [] => String::new(),
-            texts => {
-                format!(
-                    r#","excludes":[{}]"#,
-                    texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(",")
-                )
-            }
+            texts => format!(r#","excludes":[{}]"#, texts.join(",")),
         };
         let schema = &tool.parameters;
-        let arguments = format!(r#"{{"type":"json_schema","json_schema":{schema}{style}{excludes}}}"#);
+        let arguments =
+            format!(r#"{{"type":"json_schema","json_schema":{schema}{style}{whitespace}{excludes}}}"#);
         let begins: Vec<String> =
             self.begins().iter().map(|begin| self.text(&begin.replace("{name}", &tool.name))).collect();
         sequence(&[either(&begins), arguments, self.text(self.end)])

@@ -94,7 +94,6 @@ def audit(
     """
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "little") >> 2
-    line = _Line(n) if progress is True else None
     lines, page = _unskew.audit(
         logits,
         constraint,
@@ -108,31 +107,27 @@ def audit(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
-        progress=line if isinstance(progress, bool) else progress,
+        progress=progress,
         end=end,
         time_limit=time_limit,
     )
-    if line is not None:
-        line.close()
     import json
 
     return Audit(json.loads(lines), page, seed)
 
 
-class _Line:
-    """A line on standard error that is written anew a few times a second."""
+class Line:
+    """A line on standard error that is written anew a few times a second, and wiped when all outputs are there."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int | None) -> None:
         self.n = n
         self.last = 0.0
 
     def __call__(self, sampler: str, outputs: int) -> None:
-        now = time.monotonic()
-        if now - self.last > 0.2 or outputs == self.n:
+        now, is_last = time.monotonic(), outputs == self.n
+        if is_last or now - self.last > 0.2:
             self.last = now
-            sys.stderr.write(f"\r{sampler}: {outputs} of {self.n} outputs ")
+            of = "" if self.n is None else f" of {self.n}"
+            line = f"\r{sampler}: {outputs}{of} outputs "
+            sys.stderr.write(line + "\r" + " " * len(line) + "\r" if is_last else line)
             sys.stderr.flush()
-
-    def close(self) -> None:
-        sys.stderr.write("\r" + " " * 60 + "\r")
-        sys.stderr.flush()

@@ -120,11 +120,46 @@ def _of_function(function: Callable[..., Any]) -> tuple[dict[str, Any], Callable
     if "$ref" in schema:
         # The object itself, with its definitions beside it.
         schema = {**definitions.pop(schema["$ref"].rsplit("/", 1)[1]), **({"$defs": definitions} if definitions else {})}
+    schema = _resolved(schema)
     description, notes = _documentation(function)
     for member, note in notes.items():
         if member in schema["properties"] and "$ref" not in schema["properties"][member]:
             schema["properties"][member].setdefault("description", note)
     return {"name": name, "description": description, "parameters": schema}, function, read
+
+
+def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema whose references are replaced by what they lead to, but those of types that contain themselves.
+
+    Parsers of calls read the `type` of a parameter and follow no reference: an object behind one would be read as a text.
+    """
+    definitions = schema.get("$defs", {})
+    kept: set[str] = set()
+    left = 10_000
+
+    def walk(value: Any, inside: tuple[str, ...], names: bool = False) -> Any:
+        nonlocal left
+        left -= 1
+        if isinstance(value, list):
+            return [walk(one, inside) for one in value]
+        if not isinstance(value, dict) or left < 0:
+            return value
+        if names:
+            return {name: walk(part, inside) for name, part in value.items()}
+        name = value.get("$ref", "").removeprefix("#/$defs/")
+        if name in inside:
+            kept.add(name)
+        elif name in definitions:
+            beside = {key: part for key, part in value.items() if key != "$ref"}
+            return {**walk(definitions[name], (*inside, name)), **walk(beside, inside)}
+        values = ("const", "enum", "default", "examples")
+        return {key: part if key in values else walk(part, inside, key == "properties") for key, part in value.items()}
+
+    made: dict[str, Any] = walk({key: part for key, part in schema.items() if key != "$defs"}, ())
+    while missing := kept - made.get("$defs", {}).keys():
+        made.setdefault("$defs", {}).update({name: walk(definitions[name], (name,)) for name in missing})
+    # Types that stand in each other many times over would fill the prompt.
+    return made if left >= 0 else schema
 
 
 def _no_parameter(function: str, parameter: str, why: str, way_out: str) -> ConstraintError:
@@ -167,10 +202,10 @@ def _response(kind: Any) -> tuple[str | None, Read | None]:
     if kind is None:
         return None, None
     if isinstance(kind, Mapping):
-        schema: Any = {"type": "object"} if kind.get("type") == "json_object" else kind.get("json_schema", {}).get("schema")
-        if schema is None:
+        spec = json.loads(Constraint.response_format(kind).to_json())
+        if "json_schema" not in spec:
             raise OptionError('`response_format` is a type, or {"type": "json_schema", "json_schema": {"schema": {...}}}')
-        return json.dumps({"type": "json_schema", "json_schema": schema}), json.loads
+        return json.dumps({"type": "json_schema", "json_schema": spec["json_schema"]}), json.loads
     if isinstance(kind, re.Pattern):
         return json.dumps({"type": "regex", "pattern": pattern_of(kind)}), str
     texts = texts_of(kind)

@@ -167,7 +167,7 @@ class Constraint:
     ) -> Constraint:
         """The output is JSON that satisfies a JSON Schema: a text, or a value that becomes JSON.
 
-        `whitespace`: "printed" (a blank, or a line break and an indentation, in each place; the default), "compact", "spaced",
+        `whitespace`: "printed" (a blank, or a line break and an indentation, in each place; the default), "compact", "spaced", "line",
         "bounded:N", "flexible" or "indent:N". `spelling`: "plain" (the default: integers have no fraction, zero has no sign) or "any".
         `dialect`, of a schema without `$schema`: "draft-04", "draft-06", "draft-07", "2019-09", "2020-12", "openapi-3.0" or "openapi-3.1".
         """
@@ -558,6 +558,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     draft: str | Callable[[list[list[int]]], Any] | Model | None = None,
+    progress: bool | Callable[[str, int], Any] | None = None,
     end: str | None = None,
     time_limit: float | None = None,
 ) -> Draws:
@@ -572,7 +573,8 @@ def sample(
     one prompt ends its outputs, and the next call goes on with the others; an exception of the function ends all. `top_k` and
     `top_p` truncate the model before the mask. `draft` proposes tokens that the model verifies in one call: "ngram" (tokens that followed
     the same tokens before), "counts" (by place in a grammar or a JSON Schema), or a smaller model as a function; "speculative" and
-    "mentored" need it. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
+    "mentored" need it. `progress=True` shows a line on standard error, and a function is called with the name of the sampler and the number of
+    its outputs. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
 def audit(
@@ -589,7 +591,7 @@ def audit(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    progress: Callable[[str, int], Any] | None = None,
+    progress: bool | Callable[[str, int], Any] | None = None,
     end: str | None = None,
     time_limit: float | None = None,
 ) -> tuple[str, str]:
@@ -599,6 +601,7 @@ def _tool_list(tools: str, closed: bool | None = None) -> list[tuple[str, str, s
 def _tools(
     model: str, tools: str, choice: str, parallel: bool, reasoning: str, response: str | None, closed: bool | None
 ) -> tuple[Constraint, str]: ...
+def _draw(*state: Any) -> Draw: ...
 def _panic() -> None: ...
 def _run(arguments: Sequence[str]) -> int: ...
 def methods() -> list[Method]:

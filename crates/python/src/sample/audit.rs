@@ -3,7 +3,7 @@
 //! The measures and the page are those of the command line's `audit`. All works on the thread of a sampler
 //! ([`worker`]), and the thread that called answers its questions, as for `sample`.
 
-use pyo3::{exceptions::PyTypeError, prelude::*};
+use pyo3::prelude::*;
 use unskew::{
     Method, Prompt, Request, Spec,
     audit::{Asked, Audit, Sampled},
@@ -11,7 +11,7 @@ use unskew::{
 };
 
 use super::{
-    Options, method, rows,
+    Options, count, method, progress_of, rows,
     source::Source,
     spec_of,
     worker::{self, Ask, Question},
@@ -36,24 +36,22 @@ pub(crate) fn audit(
     constraint: Option<Given>,
     tokenizer: Option<&Tokenizer>,
     samplers: Vec<String>,
-    n: usize,
-    seed: u64,
+    n: i128,
+    seed: i128,
     prompt: Option<&Bound<'_, PyAny>>,
-    max_tokens: Option<usize>,
-    batch: usize,
+    max_tokens: Option<i128>,
+    batch: i128,
     temperature: f64,
-    top_k: Option<usize>,
+    top_k: Option<i128>,
     top_p: Option<f64>,
     progress: Option<Bound<'_, PyAny>>,
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<(String, String)> {
     let source = Source::of(&logits, tokenizer.map(|tokenizer| &tokenizer.tokens))?;
-    if progress.as_ref().is_some_and(|progress| !progress.is_callable()) {
-        return Err(PyTypeError::new_err(
-            "`progress` is no function of a sampler and the number of its outputs",
-        ));
-    }
+    let n = count::<usize>("n", Some(n))?.unwrap_or_default();
+    let seed = count::<u64>("seed", Some(seed))?.unwrap_or_default();
+    let progress = progress_of(progress, Some(n))?;
     if n == 0 || samplers.is_empty() {
         return Err(Class::Option
             .error("an audit has one sampler at least (`samplers`), and one output of each (`n`)"));
@@ -90,7 +88,7 @@ pub(crate) fn audit(
             Question::Rows(_, prefixes) => worker.give(rows(&logits, &prefixes, vocab_len)?)?,
             Question::Progress(sampler, drawn) => {
                 if let Some(progress) = &progress {
-                    progress.call1((sampler, drawn))?;
+                    progress.call1(py, (sampler, drawn))?;
                 }
             }
             Question::Audited(done) => return done.map_err(|error| of_facade(&error)),

@@ -9,200 +9,34 @@
 //! are, and an iteration on another thread is a panic.
 
 pub(crate) mod audit;
+pub(crate) mod draw;
 mod source;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
 
 use pyo3::{
-    exceptions::PyUserWarning,
+    exceptions::{PyTypeError, PyUserWarning},
     prelude::*,
     types::{PyDict, PyList, PyTuple},
 };
 use unskew::{Draft, METHODS, Method, Output, Prompt, Request, Spec, TokenSpace, core::Cancel};
 
 use self::{
+    draw::Draw,
     source::Source,
     worker::{Ask, Asked, Drawing, Question, Worker},
 };
 use crate::{
-    capture::{self, Capture},
     constraint::{Constraint, end_of},
     error::{Class, of_facade},
-    tokenizer::{Tokenizer, numbers},
-    typed::{self, Given, Reader},
+    tokenizer::Tokenizer,
+    typed::{Given, Reader},
     view,
 };
 
 /// The largest batch: each sequence of it holds a row of logits.
 const MAX_BATCH: usize = 65_536;
-
-/// One output.
-#[pyclass(frozen, module = "unskew")]
-#[derive(Debug)]
-pub(crate) struct Draw {
-    output: Output,
-    prompt: usize,
-    tokens: Arc<TokenSpace>,
-    reader: Option<Reader>,
-}
-
-impl Draw {
-    /// The text with the names of control tokens in it, which marks of calls may be.
-    fn whole_text(&self) -> String {
-        let vocabulary = self.tokens.vocabulary();
-        let bytes = self.output.ids.iter().flat_map(|id| match vocabulary.text(*id) {
-            Some(text) => text.to_vec(),
-            None => vocabulary.name(*id).as_bytes().to_vec(),
-        });
-        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
-    }
-
-    /// Refuses an output that was cut off, which is no output of the constraint.
-    fn whole(&self) -> PyResult<String> {
-        match self.output.finish.name() {
-            "stop" => Ok(self.whole_text()),
-            _ => Err(Class::Sample.error(format!(
-                "the output was cut off after {} tokens, so that it has no value: raise `max_tokens`",
-                self.output.ids.len()
-            ))),
-        }
-    }
-}
-
-#[pymethods]
-impl Draw {
-    /// The ids, without the end of the sequence.
-    #[getter]
-    fn ids(&self) -> Vec<u32> {
-        numbers(&self.output.ids)
-    }
-
-    /// The text, with replacement characters where it is not UTF-8.
-    #[getter]
-    fn text(&self) -> &str {
-        &self.output.text
-    }
-
-    /// The value of the text, of the type that the constraint was made of; without one, the text.
-    #[getter]
-    fn value(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match &self.reader {
-            Some(_) => typed::value(py, self.reader.as_ref(), &self.whole()?),
-            None => typed::value(py, None, &self.output.text),
-        }
-    }
-
-    /// The calls of tools in the text, each with its name and typed arguments.
-    #[getter]
-    fn calls(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        typed::calls(py, self.reader.as_ref(), &self.whole()?)
-    }
-
-    /// The natural logarithm of the probability that the model itself gives the output, its end included.
-    #[getter]
-    fn log_prob(&self) -> f64 {
-        self.output.log_prob
-    }
-
-    /// The logarithm of the weight that an average over outputs must give this one; 0 for exact samplers.
-    #[getter]
-    fn log_weight(&self) -> f64 {
-        self.output.log_weight
-    }
-
-    /// The place of its prompt among several; 0 of one.
-    #[getter]
-    fn prompt(&self) -> usize {
-        self.prompt
-    }
-
-    /// How the output ended: `stop`, or `length` where it was cut off.
-    #[getter]
-    fn finish(&self) -> &'static str {
-        self.output.finish.name()
-    }
-
-    /// How the sampler came by it: `proposed`, `accepted`, `resampled`, `chained` or `searched`.
-    #[getter]
-    fn origin(&self) -> &'static str {
-        self.output.origin.name()
-    }
-
-    /// The parts of it that the constraint names; None where it was cut off.
-    fn captures(&self) -> PyResult<Option<Vec<Capture>>> {
-        let captures = self.output.captures.clone().unwrap_or(Ok(Vec::new()));
-        capture::of_result(captures, Class::Sample)
-    }
-
-    /// Of an output that `disc` has resampled, how many equal proposals its proposals are worth: it is within
-    /// ln(1 + 1 / effective) nats of the model's distribution, as far as their weights tell. None of others.
-    #[getter]
-    fn effective(&self) -> Option<f64> {
-        self.output.effective
-    }
-
-    /// Positions that the model evaluated for it.
-    #[getter]
-    fn positions(&self) -> u64 {
-        self.output.cost.positions
-    }
-
-    /// Calls of the model for it.
-    #[getter]
-    fn passes(&self) -> u64 {
-        self.output.cost.passes
-    }
-
-    /// Outputs proposed for it, those given up half-way among them.
-    #[getter]
-    fn proposals(&self) -> u64 {
-        self.output.cost.proposals
-    }
-
-    /// Tokens that a draft proposed and the model verified; 0 without drafts.
-    #[getter]
-    fn drafts_tested(&self) -> u64 {
-        self.output.drafted.map_or(0, |drafted| drafted.drafts_tested)
-    }
-
-    /// Those of them that were accepted.
-    #[getter]
-    fn drafts_accepted(&self) -> u64 {
-        self.output.drafted.map_or(0, |drafted| drafted.drafts_accepted)
-    }
-
-    /// What a table has of it.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        dict.set_item("prompt", self.prompt)?;
-        dict.set_item("text", self.text())?;
-        dict.set_item("log_prob", self.log_prob())?;
-        dict.set_item("log_weight", self.log_weight())?;
-        dict.set_item("finish", self.finish())?;
-        dict.set_item("origin", self.origin())?;
-        dict.set_item("ids", self.ids())?;
-        dict.set_item("passes", self.passes())?;
-        dict.set_item("proposals", self.proposals())?;
-        Ok(dict)
-    }
-
-    /// A line of a table.
-    fn _repr_html_(&self) -> String {
-        let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let Output { text, log_prob, log_weight, .. } = &self.output;
-        format!(
-            "<pre style=\"margin:0\">{}</pre><small>log-probability {log_prob:.3}, log-weight {log_weight:.3}, {}</small>",
-            escape(text),
-            self.origin()
-        )
-    }
-
-    fn __repr__(&self) -> String {
-        let Output { text, log_prob, log_weight, .. } = &self.output;
-        format!("<unskew.Draw {text:?} log_prob={log_prob:.4} log_weight={log_weight:.4}>")
-    }
-}
 
 /// An iterator over outputs, which are drawn as they are asked for.
 #[pyclass(module = "unskew")]
@@ -217,6 +51,9 @@ pub(crate) struct Draws {
     vocab_len: usize,
     /// Whether there are several prompts, of which an error ends one.
     is_each: bool,
+    /// Called with the sampler and the number of its outputs.
+    progress: Option<Py<PyAny>>,
+    drawn: usize,
     /// Whether a warning has told of outputs that were resampled.
     is_warned: bool,
     tokens: Arc<TokenSpace>,
@@ -250,8 +87,11 @@ impl Draws {
         }
         let output = *output.map_err(|error| of_facade(&error))?;
         self.warn(py, &output)?;
-        let (tokens, reader) = (Arc::clone(&self.tokens), self.reader.clone());
-        Ok(Some(Draw { output, prompt, tokens, reader }))
+        self.drawn += 1;
+        if let Some(progress) = &self.progress {
+            progress.call1(py, (&self.sampler, self.drawn))?;
+        }
+        Ok(Some(Draw::new(output, prompt, &self.tokens, self.reader.clone())))
     }
 
     /// All outputs that are left.
@@ -345,10 +185,10 @@ fn rows(model: &Bound<'_, PyAny>, prefixes: &[Vec<u32>], vocab_len: usize) -> Py
 /// The common part of `sample` and `audit`.
 struct Options {
     prompt: Prompt,
-    max_tokens: Option<usize>,
-    batch: usize,
+    max_tokens: Option<i128>,
+    batch: i128,
     temperature: f64,
-    top_k: Option<usize>,
+    top_k: Option<i128>,
     top_p: Option<f64>,
     time_limit: Option<f64>,
 }
@@ -356,23 +196,47 @@ struct Options {
 impl Options {
     /// A request for outputs of a model.
     fn request(self, source: &Source<'_>, ask: &Ask) -> PyResult<Request> {
-        if !(1..=MAX_BATCH).contains(&self.batch) {
-            return Err(Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch)));
-        }
+        let batch = usize::try_from(self.batch).ok().filter(|batch| (1..=MAX_BATCH).contains(batch));
+        let batch = batch.ok_or_else(|| {
+            Class::Option.error(format!("`batch` is {}: give 1 to {MAX_BATCH}", self.batch))
+        })?;
         let time_limit = self.time_limit.map(seconds).transpose()?;
         let request = source.model(Asked::Model, ask)?.prompt("").after(self.prompt);
         let request = request.map_err(|error| of_facade(&error))?;
-        let truncate = match (self.top_k, self.top_p) {
+        let truncate = match (count::<usize>("top_k", self.top_k)?, self.top_p) {
             (None, None) => None,
             (k, p) => Some(unskew::Truncate::top(k, p).map_err(|error| of_facade(&error))?),
         };
         Ok(request
             .temperature(self.temperature)
             .truncate(truncate.map(unskew::Truncate::BeforeMask))
-            .max_tokens(self.max_tokens)
-            .batch(self.batch)
+            .max_tokens(count::<usize>("max_tokens", self.max_tokens)?)
+            .batch(batch)
             .time_limit(time_limit)
             .cancel(ask.cancel().clone()))
+    }
+}
+
+/// A number from 0 on that `T` has room for.
+fn count<T: TryFrom<i128>>(name: &str, given: Option<i128>) -> PyResult<Option<T>> {
+    let why = |given| Class::Option.error(format!("`{name}` is {given}: give a number from 0 to 2^64 - 1"));
+    given.map(|given| T::try_from(given).map_err(|_| why(given))).transpose()
+}
+
+/// What is called with a sampler and the number of its outputs: a function of the caller, or for `True` a line on
+/// standard error.
+fn progress_of(given: Option<Bound<'_, PyAny>>, outputs: Option<usize>) -> PyResult<Option<Py<PyAny>>> {
+    let Some(given) = given else { return Ok(None) };
+    match given.extract::<bool>() {
+        Ok(true) => {
+            let line = given.py().import("unskew._audit")?.getattr("Line")?.call1((outputs,))?;
+            Ok(Some(line.unbind()))
+        }
+        Ok(false) => Ok(None),
+        Err(_) if given.is_callable() => Ok(Some(given.unbind())),
+        Err(_) => Err(PyTypeError::new_err(
+            "`progress` is True, or a function of a sampler and the number of its outputs",
+        )),
     }
 }
 
@@ -409,7 +273,7 @@ fn method(name: &str) -> PyResult<Method> {
 #[pyfunction]
 #[pyo3(signature = (
     logits, constraint, tokenizer=None, *, n=None, sampler="auto", seed=None, prompt=None, max_tokens=None, batch=16, temperature=1.0,
-    top_k=None, top_p=None, draft=None, end=None, time_limit=None
+    top_k=None, top_p=None, draft=None, progress=None, end=None, time_limit=None
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an option by its name")]
 pub(crate) fn sample(
@@ -417,16 +281,17 @@ pub(crate) fn sample(
     logits: Bound<'_, PyAny>,
     constraint: Option<Given>,
     tokenizer: Option<&Tokenizer>,
-    n: Option<usize>,
+    n: Option<i128>,
     sampler: &str,
-    seed: Option<u64>,
+    seed: Option<i128>,
     prompt: Option<&Bound<'_, PyAny>>,
-    max_tokens: Option<usize>,
-    batch: usize,
+    max_tokens: Option<i128>,
+    batch: i128,
     temperature: f64,
-    top_k: Option<usize>,
+    top_k: Option<i128>,
     top_p: Option<f64>,
     draft: Option<Bound<'_, PyAny>>,
+    progress: Option<Bound<'_, PyAny>>,
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<Draws> {
@@ -440,6 +305,8 @@ pub(crate) fn sample(
         // A constraint is checked with a prompt, which an empty text is not for every model.
         Some(prompts) => prompts.first().cloned().unwrap_or_else(|| "".into()),
     };
+    let n = count::<usize>("n", n)?;
+    let progress = progress_of(progress, n)?;
     let options = Options { prompt: first, max_tokens, batch, temperature, top_k, top_p, time_limit };
     let named = draft.as_ref().and_then(named_draft);
     let drafting = match &draft {
@@ -457,7 +324,7 @@ pub(crate) fn sample(
         Some(drafting) => Some(Draft::Model(drafting.model(Asked::Draft, &ask)?)),
         None => named,
     };
-    let mut request = options.request(&source, &ask)?.seed(seed).draft(drafts);
+    let mut request = options.request(&source, &ask)?.seed(count::<u64>("seed", seed)?).draft(drafts);
     if let Some(n) = n {
         request = request.outputs(n);
     }
@@ -487,6 +354,8 @@ pub(crate) fn sample(
                 draft: drafting.and_then(|drafting| drafting.function()),
                 vocab_len,
                 is_each,
+                progress,
+                drawn: 0,
                 is_warned: false,
                 tokens: Arc::clone(source.tokens()),
                 reader,

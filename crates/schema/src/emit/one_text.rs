@@ -156,10 +156,8 @@ impl Emitter {
         match self.whitespace {
             _ if self.separators != Separators::default() => None,
             Whitespace::Compact | Whitespace::Bounded(0) => Some((",", ":")),
-            Whitespace::Spaced | Whitespace::Printed | Whitespace::Bounded(_) | Whitespace::Flexible => {
-                Some((", ", ": "))
-            }
             Whitespace::Indent(_) => None,
+            _ => Some((", ", ": ")),
         }
     }
 

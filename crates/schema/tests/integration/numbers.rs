@@ -248,4 +248,12 @@ fn printers_write_blanks_and_indentations() {
         assert_eq!(compiled.accepts(text), expected, "{text:?}");
     }
     assert_eq!("printed".parse(), Ok(Whitespace::Printed));
+    options.whitespace = "line".parse().unwrap();
+    let compiled =
+        Bytes::new().compile_with(r#"{"type":"array","items":{"type":"object"}}"#, &options).unwrap();
+    for (text, expected) in
+        [("[]", true), ("[{}, {\"a\": 1}]", true), ("[ {} ,{} ]", true), ("[\n{}]", false), ("[  {}]", false)]
+    {
+        assert_eq!(compiled.accepts(text), expected, "{text:?}");
+    }
 }
