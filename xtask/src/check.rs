@@ -15,7 +15,7 @@ const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/t
 /// The features of [`features`].
 const HEAVY: &str = "unskew/gpu,unskew/schemars,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
-/// The crates that are published, each behind those that it or its tests need.
+/// The crates that are published, in order of dependency.
 pub(crate) const PUBLISHED: [&str; 20] = [
     "unskew-core",
     "unskew-files",

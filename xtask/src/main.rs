@@ -49,13 +49,6 @@ cargo xtask TASK
   deny [CHECK ...]  licences, sources and bans of dependencies, and advisories about them, which are fetched (cargo-deny)
   semver REVISION   whether changes of the published APIs since a revision are told by the version (cargo-semver-checks)
   pages FOLDER      pages of a manual and completions of shells, for a release
-  release --dry-run FOLDER [--only PART]... [--target TRIPLE]...
-                    all that a release consists of, into one folder with checksums: crates, sdist, wheels, archives of the command line, c (the C
-                    library, by cargo-c), npm (`wasm`), site, sums (the default: all of them, and on Linux x86-64 and aarch64, each with glibc and musl);
-                    free-threaded, a wheel for the interpreter `PYTHON`, only where it is named
-  release --notes TAG
-                    what is new in this version, from the changelog, if the tag is that of the version
-  release --publish pushes the crates that the registry does not have yet
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -87,6 +80,13 @@ cargo xtask TASK
                     hostile requests against the plug-ins: the classes of both engines with fakes, and a live vLLM server over HTTP,
                     beside a client that behaves (default: 10 minutes or 10,000 requests; needs the engines' environments and
                     makes them; ARGUMENTS: for crates/python/engines/attack/door.py, `--show N` prints a request)
+  release --dry-run FOLDER [--only PART]... [--target TRIPLE]...
+                    all that a release consists of, into one folder with checksums: crates, sdist, wheels, archives of the command line, c (the C
+                    library, by cargo-c), npm (`wasm`), site, sums (the default: all of them, and on Linux x86-64 and aarch64, each with glibc and musl);
+                    free-threaded, a wheel for the interpreter `PYTHON`, only where it is named
+  release --notes TAG
+                    what is new in this version, from the changelog, if the tag is that of the version
+  release --publish pushes the crates that the registry does not have yet
   fuzz [TARGET] [SECONDS]
                     fuzz one target, or each for the given time (default: each for 300 seconds)
 ";
