@@ -63,7 +63,8 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
         ["--publish"] => publish(root),
         ["--notes", tag] => {
             let changes = fs::read_to_string(root.join("CHANGELOG.md"))?;
-            print!("{}", notes(&changes, tag, env!("CARGO_PKG_VERSION"))?);
+            let address = format!("{}/blob/{tag}/", crate::manifests::address(root)?);
+            print!("{}", absolute(notes(&changes, tag, env!("CARGO_PKG_VERSION"))?, &address));
             Ok(())
         }
         ["--dry-run", folder, rest @ ..] => {
@@ -103,6 +104,20 @@ fn notes<'a>(changes: &'a str, tag: &str, version: &str) -> Result<&'a str> {
         .ok_or_else(|| format!("CHANGELOG.md has no section `## {version}`"))?;
     let section = section.split_once('\n').map_or("", |(_, section)| section);
     Ok(section.split("\n## ").next().unwrap_or_default())
+}
+
+/// A text in Markdown with addresses in place of relative links: the page of a release lies in no folder of the
+/// repository.
+fn absolute(text: &str, address: &str) -> String {
+    let mut parts = text.split("](");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_relative = !part.contains("://") || part.find(')') < part.find("://");
+        out += "](";
+        out += if is_relative { address } else { "" };
+        out += part;
+    }
+    out
 }
 
 /// The parts and the targets that options name.
@@ -426,7 +441,14 @@ fn publish(root: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Push, notes, options, push};
+    use super::{Push, absolute, notes, options, push};
+
+    #[test]
+    fn links_of_notes_lead_to_the_tag() {
+        let text = "[a](docs/a.md#b) and [c](https://c.org/d) and [e](f) https://g.org";
+        let expected = "[a](h/docs/a.md#b) and [c](https://c.org/d) and [e](h/f) https://g.org";
+        assert_eq!(absolute(text, "h/"), expected);
+    }
 
     #[test]
     fn notes_are_the_section_of_the_tag() {
