@@ -39,7 +39,7 @@ pub enum Event<'a> {
     Evaluated {
         /// The positions that the pass has evaluated, those of the prompt among them.
         positions: u64,
-        /// The tokens that the pass has appended to a sequence, where it was one sequence; none where there were several.
+        /// The tokens that the pass has appended, where it was of one sequence; none where it was of several.
         appended: &'a [TokenId],
     },
     /// An output was drawn.

@@ -11,8 +11,8 @@
 //! ([`Request::stream`]), and a row of a model does not depend on the other sequences of a pass. So the outputs of a
 //! prompt are those that it has alone, up to the rounding of a model whose kernels depend on the size of a batch.
 //!
-//! Tokens with which all prompts begin are evaluated once: an empty sequence that is extended by them is forked from the
-//! sequence that has them.
+//! Tokens with which all prompts begin are evaluated once: an empty sequence that is extended by them is forked from
+//! the sequence that has them.
 //!
 //! Tried instead: one sampler over many prompts. Each sampler would then need a loop that divides its work among
 //! prompts, and what is learned for one prompt says nothing of another.
