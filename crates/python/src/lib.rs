@@ -43,6 +43,7 @@ mod _unskew {
             audit::audit,
             draw::{_draw, Draw},
             methods, sample,
+            stream::{Stream, stream},
         },
         tokenizer::Tokenizer,
         typed::{_tool_list, _tools},

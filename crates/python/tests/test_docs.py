@@ -45,6 +45,7 @@ def test_python_md(tokenizer_path, tmp_path, monkeypatch, capsys):
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     names, out = run(code, monkeypatch, tmp_path, capsys)
     lines = out.splitlines()
+    assert re.fullmatch("[A-Z][a-z]{2,9}", lines.pop(6))
     assert len(lines) == 17 and all(re.search(r" [A-Z][a-z]{2,9}$", line) for line in lines[:6])
     assert all(re.match(r"\d{4} -", line) for line in lines[6:16]) and float(lines[16]) < 0
     assert names["rows"].any(axis=1).all()

@@ -308,3 +308,41 @@ def test_progress_is_told(model, capsys):
     assert "cars: 3 of 3 outputs" in capsys.readouterr().err
     with pytest.raises(TypeError, match="`progress`"):
         unskew.sample(model, int, progress=3)
+
+
+@pytest.mark.parametrize("sampler", ["masked", "greedy"])
+def test_a_text_is_streamed_as_it_is_drawn(model, sampler, byte_tok):
+    options = dict(sampler=sampler, seed=3, prompt="Dear Ms ", max_tokens=60)
+    for constraint in (unskew.Constraint.regex("[A-Z][a-z]+( [a-z]+){4}"), Person):
+        stream = unskew.stream(model, constraint, **options)
+        pieces = []
+        for piece in stream:
+            assert piece and (stream.draw is None or len(pieces) > 2)
+            pieces.append(piece)
+        (draw,) = unskew.sample(model, constraint, n=1, batch=1, **options)
+        assert "".join(pieces) == stream.draw.text == draw.text and stream.draw.ids == draw.ids and len(pieces) > 3
+        assert next(stream, None) is None
+    # Characters of several tokens come whole.
+    rows = np.zeros(257, np.float32)
+    stream = unskew.stream(lambda batch: np.tile(rows, (len(batch), 1)), unskew.Constraint.regex("(é|日本|🙂){5}"), byte_tok, sampler=sampler, seed=1)
+    pieces = list(stream)
+    assert "".join(pieces) == stream.draw.text and "\ufffd" not in stream.draw.text and len(pieces) >= 5
+
+
+def test_a_stream_may_be_left_and_says_what_it_cannot(model):
+    with unskew.stream(model, WORD, prompt="Dear ", seed=1) as stream:
+        assert next(stream)
+    assert stream.draw is None
+    with pytest.raises(unskew.OptionError, match="only \"masked\" and \"greedy\" keep each token"):
+        unskew.stream(model, WORD, sampler="cars")
+    with pytest.raises(unskew.OptionError, match="one prompt"):
+        unskew.stream(model, WORD, prompt=["a", "b"])
+    short = unskew.stream(model, unskew.Constraint.regex("[a-z]{40}"), max_tokens=3, seed=1)
+    text = "".join(short)
+    assert short.draw.finish == "length" and short.draw.text == text
+
+    def fails(batch):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        list(unskew.stream(fails, WORD, model.tokenizer))

@@ -69,7 +69,7 @@ impl Drawing {
                 bar.set_message(format!("learning {outputs}/{of}"));
             }
             Event::Learned { .. } => bar.set_message(""),
-            Event::Evaluated { positions } => {
+            Event::Evaluated { positions, .. } => {
                 let positions = self.positions.fetch_add(positions, Ordering::Relaxed) + positions;
                 bar.set_message(format!("{positions} positions"));
             }

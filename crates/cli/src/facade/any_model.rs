@@ -131,7 +131,11 @@ impl LanguageModel for AnyModel {
     ) -> Result<(), AnyModelError> {
         let positions = batch.iter().map(|extension| extension.tokens.len() as u64).sum();
         self.locked().erased_extend(batch, logits)?;
-        self.observer.tell(Event::Evaluated { positions });
+        let appended = match batch {
+            [one] => one.tokens,
+            _ => &[],
+        };
+        self.observer.tell(Event::Evaluated { positions, appended });
         Ok(())
     }
 }

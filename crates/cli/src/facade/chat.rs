@@ -153,9 +153,10 @@ fn joined(messages: &Value) -> Result<Value> {
         let fields = message.try_iter().map_err(failed)?.map(|name| {
             let is_content = name.as_str() == Some("content");
             let value = if is_content { texts.join("\n").into() } else { message.get_item(&name)? };
-            Ok((name, value))
+            Ok((name.to_string(), value))
         });
-        made.push(fields.collect::<Result<Vec<_>, TemplateError>>().map_err(failed)?.into_iter().collect());
+        let fields = fields.collect::<Result<Vec<_>, TemplateError>>().map_err(failed)?;
+        made.push(Value::from_pairs(fields));
     }
     Ok(made.into())
 }

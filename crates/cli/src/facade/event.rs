@@ -6,7 +6,7 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use unskew_core::Cost;
+use unskew_core::{Cost, TokenId};
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub enum Event<'a> {
     Evaluated {
         /// The positions that the pass has evaluated, those of the prompt among them.
         positions: u64,
+        /// The tokens that the pass has appended, where it was of one sequence; none where it was of several.
+        appended: &'a [TokenId],
     },
     /// An output was drawn.
     Drawn {

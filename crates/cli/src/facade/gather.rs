@@ -11,8 +11,8 @@
 //! ([`Request::stream`]), and a row of a model does not depend on the other sequences of a pass. So the outputs of a
 //! prompt are those that it has alone, up to the rounding of a model whose kernels depend on the size of a batch.
 //!
-//! Tokens with which all prompts begin are evaluated once: an empty sequence that is extended by them is forked from the
-//! sequence that has them.
+//! Tokens with which all prompts begin are evaluated once: an empty sequence that is extended by them is forked from
+//! the sequence that has them.
 //!
 //! Tried instead: one sampler over many prompts. Each sampler would then need a loop that divides its work among
 //! prompts, and what is learned for one prompt says nothing of another.
@@ -363,10 +363,13 @@ impl Gathering {
         let (mut model, shared) = (self.model.clone(), self.beginning.len());
         for (sequence, tokens, rows) in waiting.iter_mut().flat_map(|(_, wanted)| wanted) {
             // Rows in the middle of the beginning were not kept.
-            let is_needed = *rows == Rows::Last && tokens.len() > shared;
-            if shared == 0 || !is_needed || !tokens.starts_with(&self.beginning) || model.len(sequence) > 0 {
-                continue;
-            }
+            let left = match *rows {
+                Rows::Last => Some(Rows::Last),
+                Rows::From(first) => first.checked_sub(shared).map(Rows::From),
+                Rows::All => None,
+            };
+            let is_beginning = shared > 0 && tokens.len() > shared && tokens.starts_with(&self.beginning);
+            let Some(left) = left.filter(|_| is_beginning && model.len(sequence) == 0) else { continue };
             let begun = match &mut asked.begun {
                 Some(begun) => begun,
                 none => {
@@ -378,6 +381,7 @@ impl Gathering {
                 }
             };
             *sequence = model.fork(begun);
+            *rows = left;
             tokens.drain(..shared);
         }
         Ok(())
@@ -499,6 +503,7 @@ mod tests {
     struct Counted {
         table: TableModel,
         passes: Arc<AtomicUsize>,
+        positions: Arc<AtomicUsize>,
         fails_at: usize,
         panics_at: usize,
     }
@@ -537,6 +542,8 @@ mod tests {
             logits: &mut Logits,
         ) -> Result<(), AnyModelError> {
             let pass = self.passes.fetch_add(1, Ordering::Relaxed) + 1;
+            let positions = batch.iter().map(|item| item.tokens.len()).sum();
+            self.positions.fetch_add(positions, Ordering::Relaxed);
             assert!(pass != self.panics_at, "planted");
             if pass >= self.fails_at {
                 return Err(AnyModelError::new(Unwanted));
@@ -546,12 +553,18 @@ mod tests {
     }
 
     fn request(fails_at: usize, panics_at: usize) -> (Request, Arc<AtomicUsize>) {
+        let (request, passes, _) = counted(fails_at, panics_at);
+        (request, passes)
+    }
+
+    fn counted(fails_at: usize, panics_at: usize) -> (Request, Arc<AtomicUsize>, Arc<AtomicUsize>) {
         let table = TableModel::uniform(["0", "1"]);
         let tokens = TokenSpace::from_vocabulary(Arc::clone(table.vocabulary()));
-        let passes = Arc::new(AtomicUsize::new(0));
-        let model = Counted { table, passes: Arc::clone(&passes), fails_at, panics_at };
+        let (passes, positions) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counts = (Arc::clone(&passes), Arc::clone(&positions));
+        let model = Counted { table, passes: counts.0, positions: counts.1, fails_at, panics_at };
         let request = Model::new(model, tokens).unwrap().prompt("").max_tokens(40).seed(3);
-        (request.constrain(Spec::regex("1[01]{20}0")).unwrap(), passes)
+        (request.constrain(Spec::regex("1[01]{20}0")).unwrap(), passes, positions)
     }
 
     fn prompts(count: u32) -> Vec<Prompt> {
@@ -582,14 +595,7 @@ mod tests {
 
     #[test]
     fn a_common_beginning_is_evaluated_once() {
-        let (request, _) = request(usize::MAX, usize::MAX);
-        let positions = Arc::new(AtomicUsize::new(0));
-        let told = Arc::clone(&positions);
-        let request = request.observe(move |event| {
-            if let super::super::Event::Evaluated { positions } = event {
-                told.fetch_add(positions as usize, Ordering::Relaxed);
-            }
-        });
+        let (request, _, positions) = counted(usize::MAX, usize::MAX);
         let prompt = |last: u32| [vec![TokenId(1); 30], vec![TokenId(0), TokenId(last % 2)]].concat();
         let mut alone = Vec::new();
         for place in 0..8 {

@@ -330,7 +330,7 @@ fn drawing_ends_when_its_time_is_over() {
     let evaluated = Arc::new(AtomicU64::new(0));
     let hears = Arc::clone(&evaluated);
     let request = coins().prompt("").observe(move |event| {
-        if let Event::Evaluated { positions } = event {
+        if let Event::Evaluated { positions, .. } = event {
             hears.fetch_add(positions, Ordering::Relaxed);
         }
     });

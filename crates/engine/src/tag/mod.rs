@@ -41,8 +41,8 @@
 //!   (`"error"`) it is an error.
 //! - With `at_least_one`, the first tag stands at the beginning, and text may follow it. With `stop_after_first`,
 //!   nothing follows the first tag.
-//! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded, or at most `max_whitespace_cnt`, or what
-//!   the part says as `whitespace`.
+//! - White space in JSON is that of the [`Spec`](crate::Spec), by default bounded. A part says
+//!   otherwise by `max_whitespace_cnt`, a number, or by `whitespace`, a name of the options of a [`Spec`](crate::Spec).
 //! - `{"structures": [{"begin", "schema", "end"}], "triggers": [...]}` is the older form of `triggered_tags`.
 //!
 //! # Differences from XGrammar 0.2.8

@@ -33,6 +33,7 @@ from ._unskew import (
     Matcher,
     Model,
     Rows,
+    Stream,
     Tokenizer,
     Walk,
     __version__,
@@ -43,6 +44,7 @@ from ._unskew import (
     known_walks,
     merge_stats,
     step_walks,
+    stream,
 )
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "OptionError",
     "Rows",
     "SampleError",
+    "Stream",
     "Tokenizer",
     "TokenizerError",
     "Walk",
@@ -82,5 +85,6 @@ __all__ = [
     "known_walks",
     "merge_stats",
     "step_walks",
+    "stream",
     "tool_list",
 ]

@@ -577,6 +577,41 @@ def sample(
     its outputs. `time_limit` ends the drawing after so many seconds, by a `SampleError`. Raises `ConstraintError`, `OptionError`, and `SampleError` while drawing.
     """
 
+@final
+class Stream(Iterator[str]):
+    """The pieces of the text of one output, as they are drawn."""
+
+    @property
+    def draw(self) -> Draw | None:
+        """The output, once it is whole."""
+    def __iter__(self) -> Stream: ...
+    def __next__(self) -> str: ...
+    def __enter__(self) -> Stream: ...
+    def __exit__(self, *error: object) -> None: ...
+    def close(self) -> None:
+        """Ends the drawing."""
+
+def stream(
+    logits: Callable[[list[list[int]]], Any] | Model,
+    constraint: Given | None,
+    tokenizer: Tokenizer | None = None,
+    *,
+    sampler: Literal["masked", "greedy"] = "masked",
+    seed: int | None = None,
+    prompt: Prompt | None = None,
+    max_tokens: int | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    end: str | None = None,
+    time_limit: float | None = None,
+) -> Stream:
+    """The text of one output of `sample`, piece by piece while it is drawn; `draw` has the output at the end.
+
+    Samplers that follow the model's own distribution may give up what they have begun, so that they have no text under way: only "masked"
+    and "greedy" keep each token. Raises as `sample`, and `OptionError` for other samplers.
+    """
+
 def audit(
     logits: Callable[[list[list[int]]], Any] | Model,
     constraint: Given | None,

@@ -92,7 +92,7 @@ pub(crate) fn audit(
                 }
             }
             Question::Audited(done) => return done.map_err(|error| of_facade(&error)),
-            Question::Ready(_) | Question::Output(..) => {}
+            Question::Ready(_) | Question::Appended(_) | Question::Output(..) => {}
         }
     }
 }

@@ -96,6 +96,10 @@ impl Draw {
         }
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Refuses an output that was cut off, which is no output of the constraint.
     fn whole(&self) -> PyResult<&str> {
         match &*self.finish {

@@ -11,6 +11,7 @@
 pub(crate) mod audit;
 pub(crate) mod draw;
 mod source;
+pub(crate) mod stream;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -20,7 +21,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple},
 };
-use unskew::{Draft, METHODS, Method, Output, Prompt, Request, Spec, TokenSpace, core::Cancel};
+use unskew::{Draft, Event, METHODS, Method, Output, Prompt, Request, Spec, TokenSpace, core::Cancel};
 
 use self::{
     draw::Draw,
@@ -30,13 +31,20 @@ use self::{
 use crate::{
     constraint::{Constraint, end_of},
     error::{Class, of_facade},
-    tokenizer::Tokenizer,
+    tokenizer::{Tokenizer, numbers},
     typed::{Given, Reader},
     view,
 };
 
 /// The largest batch: each sequence of it holds a row of logits.
 const MAX_BATCH: usize = 65_536;
+
+/// What a sampler gives.
+enum Drawn {
+    /// Tokens, the prompt among them, of the sequence that is under way.
+    Appended(Vec<u32>),
+    Output(Box<Draw>),
+}
 
 /// An iterator over outputs, which are drawn as they are asked for.
 #[pyclass(module = "unskew")]
@@ -54,6 +62,8 @@ pub(crate) struct Draws {
     /// Called with the sampler and the number of its outputs.
     progress: Option<Py<PyAny>>,
     drawn: usize,
+    /// The tokens of the prompt, where those of passes are told.
+    prompt_len: usize,
     /// Whether a warning has told of outputs that were resampled.
     is_warned: bool,
     tokens: Arc<TokenSpace>,
@@ -79,19 +89,13 @@ impl Draws {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Draw>> {
-        let Some(worker) = self.worker.take() else { return Ok(None) };
-        // An error ends the iterator: the worker is dropped. Of several prompts it ends the outputs of one.
-        let Some((prompt, output)) = self.next_output(py, &worker)? else { return Ok(None) };
-        if self.is_each || output.is_ok() {
-            self.worker = Some(worker);
+        loop {
+            match self.next_event(py, false)? {
+                None => return Ok(None),
+                Some(Drawn::Appended(_)) => {}
+                Some(Drawn::Output(draw)) => return Ok(Some(*draw)),
+            }
         }
-        let output = *output.map_err(|error| of_facade(&error))?;
-        self.warn(py, &output)?;
-        self.drawn += 1;
-        if let Some(progress) = &self.progress {
-            progress.call1(py, (&self.sampler, self.drawn))?;
-        }
-        Ok(Some(Draw::new(output, prompt, &self.tokens, self.reader.clone())))
     }
 
     /// All outputs that are left.
@@ -133,14 +137,15 @@ impl Draws {
 }
 
 impl Draws {
-    /// The next output, with the place of its prompt.
-    fn next_output(
-        &mut self,
-        py: Python<'_>,
-        worker: &Worker,
-    ) -> PyResult<Option<(usize, unskew::Result<Box<Output>>)>> {
-        worker.want()?;
-        loop {
+    /// What comes next: an output, or tokens of one that is under way. None: there are no more. `is_under_way`: an
+    /// output was asked for already.
+    fn next_event(&mut self, py: Python<'_>, is_under_way: bool) -> PyResult<Option<Drawn>> {
+        // An error ends the iterator: the worker is dropped.
+        let Some(worker) = self.worker.take() else { return Ok(None) };
+        if !is_under_way {
+            worker.want()?;
+        }
+        let (output, log_mass) = loop {
             match worker.receive(py)? {
                 Question::Rows(asked, prefixes) => {
                     let function = match asked {
@@ -152,13 +157,28 @@ impl Draws {
                     };
                     worker.give(rows(function.bind(py), &prefixes, self.vocab_len)?)?;
                 }
-                Question::Output(output, log_mass) => {
-                    self.log_mass = log_mass;
-                    return Ok(output);
+                Question::Output(output, log_mass) => break (output, log_mass),
+                Question::Appended(ids) => {
+                    self.worker = Some(worker);
+                    return Ok(Some(Drawn::Appended(ids)));
                 }
                 Question::Ready(_) | Question::Progress(..) | Question::Audited(_) => {}
             }
+        };
+        self.log_mass = log_mass;
+        let Some((prompt, output)) = output else { return Ok(None) };
+        // Of several prompts an error ends the outputs of one.
+        if self.is_each || output.is_ok() {
+            self.worker = Some(worker);
         }
+        let output = *output.map_err(|error| of_facade(&error))?;
+        self.warn(py, &output)?;
+        self.drawn += 1;
+        if let Some(progress) = &self.progress {
+            progress.call1(py, (&self.sampler, self.drawn))?;
+        }
+        let draw = Draw::new(output, prompt, &self.tokens, self.reader.clone());
+        Ok(Some(Drawn::Output(Box::new(draw))))
     }
 
     /// Tells once of outputs that are not quite of the model's distribution.
@@ -295,7 +315,66 @@ pub(crate) fn sample(
     end: Option<&str>,
     time_limit: Option<f64>,
 ) -> PyResult<Draws> {
-    let source = Source::of(&logits, tokenizer.map(|tokenizer| &tokenizer.tokens))?;
+    let asked = Wanted {
+        n,
+        sampler,
+        seed,
+        prompt,
+        max_tokens,
+        batch,
+        temperature,
+        top_k,
+        top_p,
+        draft,
+        progress,
+        end,
+        time_limit,
+    };
+    begin(py, &logits, constraint, tokenizer, asked, false)
+}
+
+/// The options of `sample`.
+struct Wanted<'a, 'py> {
+    n: Option<i128>,
+    sampler: &'a str,
+    seed: Option<i128>,
+    prompt: Option<&'a Bound<'py, PyAny>>,
+    max_tokens: Option<i128>,
+    batch: i128,
+    temperature: f64,
+    top_k: Option<i128>,
+    top_p: Option<f64>,
+    draft: Option<Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+    end: Option<&'a str>,
+    time_limit: Option<f64>,
+}
+
+/// Begins to draw. `tells`: of the tokens of each pass.
+fn begin<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyAny>,
+    constraint: Option<Given>,
+    tokenizer: Option<&Tokenizer>,
+    asked: Wanted<'_, 'py>,
+    tells: bool,
+) -> PyResult<Draws> {
+    let Wanted {
+        n,
+        sampler,
+        seed,
+        prompt,
+        max_tokens,
+        batch,
+        temperature,
+        top_k,
+        top_p,
+        draft,
+        progress,
+        end,
+        time_limit,
+    } = asked;
+    let source = Source::of(logits, tokenizer.map(|tokenizer| &tokenizer.tokens))?;
     let method = method(sampler)?;
     let vocab_len = source.tokens().vocabulary().len();
     let (ask, worker) = worker::channels(Cancel::default());
@@ -328,6 +407,16 @@ pub(crate) fn sample(
     if let Some(n) = n {
         request = request.outputs(n);
     }
+    let mut prompt_len = 0;
+    if tells {
+        prompt_len = request.start().map_err(|error| of_facade(&error))?.prompt.len();
+        let ask = ask.clone();
+        request = request.observe(move |event| {
+            if let Event::Evaluated { appended, .. } = event {
+                ask.tell(Question::Appended(numbers(appended)));
+            }
+        });
+    }
     request.check(&method).map_err(|error| of_facade(&error))?;
     let reader = constraint.as_ref().and_then(|constraint| constraint.reader.clone());
     let spec = spec_of(constraint.as_deref(), end)?;
@@ -356,6 +445,7 @@ pub(crate) fn sample(
                 is_each,
                 progress,
                 drawn: 0,
+                prompt_len,
                 is_warned: false,
                 tokens: Arc::clone(source.tokens()),
                 reader,

@@ -33,6 +33,8 @@ pub(super) enum Question {
     Ready(unskew::Result<Ready>),
     /// Rows of a model after these sequences.
     Rows(Asked, Vec<Vec<u32>>),
+    /// Tokens that a pass has appended to the one sequence of it.
+    Appended(Vec<u32>),
     /// The next output with the place of its prompt (none: there are no more), and the logarithm of the estimate of
     /// P(constraint) after it.
     Output(Option<(usize, unskew::Result<Box<Output>>)>, Option<f64>),
