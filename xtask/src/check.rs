@@ -92,28 +92,21 @@ pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
 /// Whether platforms that this machine is not have what the code asks of them. No test runs, and C is only compiled:
 /// `ring` by zig, which is the C compiler of cargo-zigbuild.
 pub(crate) fn cross(root: &Path) -> Result<()> {
-    const WASM: [&str; 9] = [
-        "unskew-core",
-        "unskew-gguf",
-        "unskew-trie",
-        "unskew-automata",
-        "unskew-grammar",
-        "unskew-notation",
-        "unskew-grammars",
-        "unskew-schema",
-        "unskew-samplers",
-    ];
-    let mut libraries = vec!["--target", "wasm32-unknown-unknown"];
-    for package in WASM {
-        libraries.extend(["--package", package]);
-    }
-    let windows = ["--target", "x86_64-pc-windows-gnu", "--package", "unskew", "--package", "unskew-capi"];
-    for of in [&libraries[..], &windows] {
-        let mut command = crate::release::zig(root)?;
-        crate::python::run(command.args(["check", "--locked"]).args(of).current_dir(root))
-            .map_err(|error| format!("{error}; `rustup target add {}` provides the target", of[1]))?;
-    }
-    Ok(())
+    const WINDOWS: &str = "x86_64-pc-windows-gnu";
+    let mut command = crate::release::zig(root)?;
+    command.args([
+        "check",
+        "--locked",
+        "--target",
+        WINDOWS,
+        "--package",
+        "unskew",
+        "--package",
+        "unskew-capi",
+    ]);
+    crate::python::run(command.current_dir(root))
+        .map_err(|error| format!("{error}; `rustup target add {WINDOWS}` provides the target"))?;
+    crate::run(root, &["wasm", "libraries"])
 }
 
 /// Masks of regexes alone: `unskew-automata` without its features has none of the crates that they bring. And its build
