@@ -66,7 +66,7 @@ class _Schemas(GenerateJsonSchema):
             return {**made, "multipleOf": 10**-places if places else 1}
         ways = range(digits + 1) if places is None else [min(digits, places)]
         whole = {way: digits - way if places is None else max(0, digits - places) for way in ways}
-        parts = []
+        parts: list[dict[str, Any]] = []
         for way in ways:
             step = Decimal(10) ** -way
             most = Decimal(10) ** whole[way] - step
