@@ -362,12 +362,46 @@ def test_what_pydantic_says_inexactly():
         Annotated[str, pydantic.Field(pattern=r"\bx")],
         Annotated[str, pydantic.Field(pattern=r"(a)\1")],
         Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=2)],
-        Annotated[decimal.Decimal, pydantic.Field(max_digits=3)],
+        Annotated[decimal.Decimal, pydantic.Field(max_digits=30)],
         typing.Iterable[int],
         re.Pattern,
     ]:
         with pytest.raises(unskew.ConstraintError, match="has no exact schema"):
             unskew.Constraint.of(kind)
+
+
+@pytest.mark.skipif(pydantic is None, reason="the bounds are pydantic's")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"max_digits": 4, "decimal_places": 2},
+        {"max_digits": 3},
+        {"max_digits": 2, "decimal_places": 3},
+        {"max_digits": 4, "decimal_places": 0},
+        {"decimal_places": 2, "ge": 0},
+        {"max_digits": 5, "gt": 1.5, "lt": 1000},
+    ],
+    ids=str,
+)
+def test_digits_of_decimals_are_those_that_pydantic_counts(bounds, byte_tok):
+    kind = Annotated[decimal.Decimal, pydantic.Field(**bounds)]
+    compiled, adapter = unskew.Compiler(byte_tok).compile(kind), pydantic.TypeAdapter(kind)
+    rng, taken = random.Random(1), 0
+    for _ in range(800):
+        fraction = rng.choice(["", "." + str(rng.randint(0, 10 ** rng.randint(1, 5)))])
+        text = rng.choice(["", "-"]) + str(rng.randint(0, 10 ** rng.randint(0, 5))) + fraction
+        number = float(text)
+        if number == 0 and text != "0" or number == int(number) and fraction:
+            # Other spellings of a whole number are none that a model is asked to write.
+            continue
+        try:
+            adapter.validate_json(text)
+            is_valid = True
+        except pydantic.ValidationError:
+            is_valid = False
+        assert accepts(compiled, byte_tok, text) == is_valid, text
+        taken += is_valid
+    assert 10 < taken < 790
 
 
 @pytest.mark.skipif(pydantic is None, reason="validators are pydantic's")

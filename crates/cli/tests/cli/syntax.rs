@@ -129,7 +129,7 @@ fn wrong_constraints_are_refused_in_one_line() {
     refused(&["mask", "--json-schema", "s.json", "--with", "whitespace"], "--with whitespace needs a value");
     refused(
         &["mask", "--json-schema", "s.json", "--with", "whitespace=wide"],
-        "it is `compact`, `spaced`, `printed`, `flexible`",
+        "it is `compact`, `spaced`, `line`, `printed`, `flexible`",
     );
     refused(&["mask", "--json-schema", "s.json", "--with", "ascii=3"], "--with ascii is a switch");
     refused(&["mask", "--json-schema", "s.json", "--with", "exponents=x"], "is no whole number");

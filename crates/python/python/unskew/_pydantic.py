@@ -8,6 +8,7 @@ to a schema; a text that one refuses is an error of `value`, by the name of the 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,10 +55,26 @@ class _Schemas(GenerateJsonSchema):
         raise _Inexact("a class is no value of JSON")
 
     def decimal_schema(self, schema: Any) -> Any:
-        if schema.get("max_digits") is not None or schema.get("decimal_places") is not None:
-            raise _Inexact("no schema says `max_digits` and `decimal_places`")
+        digits, places = schema.get("max_digits"), schema.get("decimal_places")
         # A number, and not a text with one in it.
-        return self.float_schema({**schema, "type": "float"})
+        made = self.float_schema({**schema, "type": "float"})
+        if digits is None and places is None:
+            return made
+        if max(digits or 0, places or 0) > 15:
+            raise _Inexact("a reader of JSON keeps 15 digits of a number, and `max_digits` or `decimal_places` is more")
+        if digits is None:
+            return {**made, "multipleOf": 10**-places if places else 1}
+        ways = range(digits + 1) if places is None else [min(digits, places)]
+        whole = {way: digits - way if places is None else max(0, digits - places) for way in ways}
+        parts: list[dict[str, Any]] = []
+        for way in ways:
+            step = Decimal(10) ** -way
+            most = Decimal(10) ** whole[way] - step
+            parts.append({"multipleOf": float(step) if way else 1, "minimum": float(-most), "maximum": float(most)})
+            if whole[way] == 0 and places is not None:
+                # The digit of 0 stands before the point.
+                parts[-1]["not"] = {"const": 0}
+        return {**made, "anyOf": parts}
 
     def float_schema(self, schema: Any) -> Any:
         made = super().float_schema(schema)

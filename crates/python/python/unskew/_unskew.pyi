@@ -582,8 +582,8 @@ class Stream(Iterator[str]):
     """The pieces of the text of one output, as they are drawn."""
 
     @property
-    def draw(self) -> Draw | None:
-        """The output, once it is whole."""
+    def draw(self) -> Draw:
+        """The output, once its text was read to the end. Raises `SampleError` before."""
     def __iter__(self) -> Stream: ...
     def __next__(self) -> str: ...
     def __enter__(self) -> Stream: ...

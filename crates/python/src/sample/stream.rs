@@ -19,7 +19,6 @@ pub(crate) struct Stream {
     /// The text that was given.
     given: String,
     /// The output as `sample` gives it, once it is whole.
-    #[pyo3(get)]
     draw: Option<Py<Draw>>,
 }
 
@@ -51,6 +50,13 @@ impl Stream {
             }
         }
         Ok(None)
+    }
+
+    /// The output as `sample` gives it, once its text was read to the end.
+    #[getter]
+    fn draw(&self, py: Python<'_>) -> PyResult<Py<Draw>> {
+        let draw = self.draw.as_ref().map(|draw| draw.clone_ref(py));
+        draw.ok_or_else(|| Class::Sample.error("the output is not whole yet: read the stream to its end"))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
