@@ -7,10 +7,11 @@
 
 use std::ops::Deref;
 
-use memmap2::{Mmap, MmapMut};
+use memmap2::Mmap;
 use mmap_guard::FileData;
 
 /// Smaller sets stay in ordinary memory: the table of pages covers them.
+#[cfg(any(target_os = "linux", test))]
 const LARGE: usize = 1 << 22;
 
 /// The bytes of a set.
@@ -37,7 +38,7 @@ fn in_huge_pages(bytes: &[u8]) -> Option<Mmap> {
     if bytes.len() < LARGE {
         return None;
     }
-    let mut pages = MmapMut::map_anon(bytes.len()).ok()?;
+    let mut pages = memmap2::MmapMut::map_anon(bytes.len()).ok()?;
     pages.advise(memmap2::Advice::HugePage).ok()?;
     pages.copy_from_slice(bytes);
     pages.make_read_only().ok()
