@@ -89,13 +89,13 @@ pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
     cargo(root, &["test", "--package", "unskew", "--features", "llama-cpp", "--test", "cli", "gguf"])
 }
 
-/// Whether platforms that this machine is not have what the code asks of them. No test runs, and C is only compiled:
-/// `ring` by zig, which is the C compiler of cargo-zigbuild.
+/// Clippy for platforms that this machine is not: whether they have what the code asks of them, and what is left over
+/// there. No test runs, and C is only compiled: `ring` by zig, which is the C compiler of cargo-zigbuild.
 pub(crate) fn cross(root: &Path) -> Result<()> {
     const WINDOWS: &str = "x86_64-pc-windows-gnu";
     let mut command = crate::release::zig(root)?;
     command.args([
-        "check",
+        "clippy",
         "--locked",
         "--target",
         WINDOWS,
@@ -104,7 +104,7 @@ pub(crate) fn cross(root: &Path) -> Result<()> {
         "--package",
         "unskew-capi",
     ]);
-    crate::python::run(command.current_dir(root))
+    crate::python::run(command.args(["--", "--deny", "warnings"]).current_dir(root))
         .map_err(|error| format!("{error}; `rustup target add {WINDOWS}` provides the target"))?;
     crate::run(root, &["wasm", "libraries"])
 }
