@@ -22,7 +22,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // A record, and what it cost.
-    let record = Spec::regex(r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9]\}"#);
+    let record =
+        Spec::regex(r#"\{"name": "[A-Z][a-z]+ [A-Z][a-z]+", "age": [1-9][0-9], "city": "[A-Z][a-z]+"\}"#);
     let output = model.prompt("").constrain(record)?.seed(1).sample("disc")?.next().ok_or("no output")??;
     println!("{}: log-probability {:.2}, {} passes", output.text, output.log_prob, output.cost.passes);
 
