@@ -134,7 +134,8 @@ fn write_book(root: &Path, book: &Path, places: &mut Places, has_playground: boo
     copy(&root.join("site/theme"), &book.join("theme"))?;
     let mut settings = fs::read_to_string(root.join("site/book.toml"))?;
     if let Some(repository) = &places.repository {
-        settings += &format!("git-repository-url = \"{repository}\"\n");
+        let table = "[output.html]\n";
+        settings = settings.replacen(table, &format!("{table}git-repository-url = \"{repository}\"\n"), 1);
     }
     fs::write(book.join("book.toml"), settings)?;
     fs::write(book.join("theme/header.hbs"), header(!places.crates.is_empty(), has_playground))?;
