@@ -18,7 +18,21 @@ use crate::Result;
 pub(super) struct Report {
     pub(super) pages: usize,
     pub(super) links: usize,
-    pub(super) faults: BTreeSet<String>,
+    pub(super) faults: BTreeSet<Fault>,
+}
+
+/// A link that does not lead where it should: its page, its target as it is decoded, and why.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fault {
+    page: PathBuf,
+    link: String,
+    why: &'static str,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: {}", self.page.display(), self.link, self.why)
+    }
 }
 
 /// A page: the places in it, and its links with whether a browser fetches their targets.
@@ -43,7 +57,8 @@ pub(super) fn check(site: &Path) -> Result<Report> {
         for (link, is_fetched) in &page.links {
             report.links += 1;
             let fault = fault(path, page, link, *is_fetched, &pages, &files);
-            report.faults.extend(fault.map(|fault| format!("{}: {link}: {fault}", path.display())));
+            let fault = fault.map(|why| Fault { page: path.clone(), link: link.clone(), why });
+            report.faults.extend(fault);
         }
     }
     Ok(report)
@@ -84,8 +99,28 @@ fn fault(
     // Lines of a source file, which a script of rustdoc shows.
     let is_lines = !fragment.is_empty() && fragment.chars().all(|each| each.is_ascii_digit() || each == '-');
     let ids = pages.get(&found).map(|page| &page.ids)?;
-    let is_missing = !fragment.is_empty() && !is_lines && !ids.contains(&decoded(fragment));
+    // A browser takes an id as it is written in a link, or else decoded.
+    let is_there = ids.contains(fragment) || ids.contains(&decoded(fragment));
+    let is_missing = !fragment.is_empty() && !is_lines && !is_there;
     is_missing.then_some("there is no such place in the file")
+}
+
+/// Makes texts of the links under `folder` that lead nowhere. How many.
+///
+/// rustdoc writes some: to items that are hidden, from the types that implement them, and in documentation that it
+/// takes over from other crates. Those of our own documentation are errors of rustdoc itself.
+pub(super) fn unlink(site: &Path, folder: &str) -> Result<usize> {
+    let report = check(site)?;
+    let faults: Vec<&Fault> = report.faults.iter().filter(|fault| fault.page.starts_with(folder)).collect();
+    for fault in &faults {
+        let file = site.join(&fault.page);
+        let link = fault.link.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let text = fs::read_to_string(&file)?;
+        let text =
+            text.replace(&format!(" href=\"{link}\""), "").replace(&format!(" href=\"{}\"", fault.link), "");
+        fs::write(&file, text)?;
+    }
+    Ok(faults.len())
 }
 
 /// The ids and links of a page, scripts left out.
@@ -111,7 +146,7 @@ fn read(text: &str) -> Page {
             }
         }
         if name == "script" || name == "style" {
-            rest = rest.find("</").map_or("", |end| &rest[end..]);
+            rest = rest.find(&format!("</{name}")).map_or("", |end| &rest[end..]);
         }
     }
     page
@@ -202,7 +237,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("unskew-links-{}", std::process::id()));
         fs::create_dir_all(folder.join("sub")).unwrap();
         let page = r##"<h1 id="a b">x</h1><a href="sub/">s</a><a href="sub/index.html#there">t</a><a href="#a%20b">h</a>
-            <a href="https://example.org/">fine</a><script>"<a href='nowhere'>"</script><!-- <a href="nowhere"> -->
+            <a href="https://example.org/">fine</a><script>"<b></b><a href='nowhere'>"</script><!-- <a href="nowhere"> -->
             <a class='x' href=missing.html>1</a><a href="sub/index.html#gone">2</a><img src="https://example.org/i.png">
             <a href="../outside.html">4</a><a title="a > b" href="/index.html">5</a>"##;
         fs::write(folder.join("index.html"), page).unwrap();
@@ -212,8 +247,10 @@ mod tests {
         )
         .unwrap();
         let report = check(&folder).unwrap();
+        let removed = unlink(&folder, "sub").unwrap();
+        let left = check(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        let faults: Vec<&String> = report.faults.iter().collect();
+        let faults: Vec<String> = report.faults.iter().map(Fault::to_string).collect();
         let expected = [
             "index.html: ../outside.html: leaves the site",
             "index.html: /index.html: is from the root of the server",
@@ -224,5 +261,6 @@ mod tests {
         ];
         assert_eq!((report.pages, report.links), (2, 10));
         assert_eq!(faults, expected);
+        assert_eq!((removed, left.links, left.faults.len()), (1, 9, 5));
     }
 }
