@@ -108,16 +108,18 @@ fn fault(
 /// Makes texts of the links under `folder` that lead nowhere. How many.
 ///
 /// rustdoc writes some: to items that are hidden, from the types that implement them, and in documentation that it
-/// takes over from other crates. Those of our own documentation are errors of rustdoc itself.
+/// takes over from other crates; and a script for a trait that nothing implements. Those of our own documentation are
+/// errors of rustdoc itself.
 pub(super) fn unlink(site: &Path, folder: &str) -> Result<usize> {
     let report = check(site)?;
     let faults: Vec<&Fault> = report.faults.iter().filter(|fault| fault.page.starts_with(folder)).collect();
     for fault in &faults {
         let file = site.join(&fault.page);
         let link = fault.link.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let text = fs::read_to_string(&file)?;
-        let text =
-            text.replace(&format!(" href=\"{link}\""), "").replace(&format!(" href=\"{}\"", fault.link), "");
+        let mut text = fs::read_to_string(&file)?;
+        for link in [&link, &fault.link] {
+            text = text.replace(&format!(" href=\"{link}\""), "").replace(&format!(" src=\"{link}\""), "");
+        }
         fs::write(&file, text)?;
     }
     Ok(faults.len())
