@@ -197,21 +197,19 @@ fn write_book(root: &Path, book: &Path, places: &mut Places, has_playground: boo
 
 /// The bar above each page, with what is a part of this site.
 fn header(with_api: bool, has_playground: bool) -> String {
-    let mut items = vec![
-        ("index.html", "unskew"),
-        ("tutorials/python.html", "Tutorials"),
-        ("command-line.html", "Guides"),
+    // On a phone the first ones are seen, and the others are a swipe away.
+    let items = [
+        (true, "index.html", "unskew"),
+        (has_playground, "playground/index.html", "Playground"),
+        (true, "tutorials/python.html", "Tutorials"),
+        (true, "command-line.html", "Guides"),
+        (true, "reference/python/unskew.html", "Python"),
+        (with_api, "api/unskew/index.html", "Rust"),
+        (true, "costs.html", "Costs"),
     ];
-    items.push(("reference/python/unskew.html", "Python"));
-    if with_api {
-        items.push(("api/unskew/index.html", "Rust"));
-    }
-    items.push(("costs.html", "Costs"));
-    if has_playground {
-        items.push(("playground/index.html", "Playground"));
-    }
+    let items = items.iter().filter(|(is_there, ..)| *is_there);
     let items: Vec<String> =
-        items.iter().map(|(to, name)| format!("<a href=\"{{{{ path_to_root }}}}{to}\">{name}</a>")).collect();
+        items.map(|(_, to, name)| format!("<a href=\"{{{{ path_to_root }}}}{to}\">{name}</a>")).collect();
     format!("<nav class=\"site-bar\" aria-label=\"Site\">{}</nav>\n", items.join("\n"))
 }
 
