@@ -254,8 +254,7 @@ fn api(root: &Path, site: &Path) -> Result<()> {
     for package in PUBLISHED {
         args.extend(["--package", package]);
     }
-    // `check` denies warnings, with private items, to which documentation may link.
-    process::run(root, &args, &[("RUSTDOCFLAGS", "--allow rustdoc::private_intra_doc_links")])?;
+    process::run(root, &args, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     let out = site.join("api");
     copy(&doc, &out)?;
     let page = "<!doctype html><meta charset=\"utf-8\"><title>unskew in Rust</title>\
