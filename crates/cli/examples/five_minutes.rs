@@ -29,7 +29,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The masks alone, for an engine that has its own model.
     let compiler = Compiler::new(model.tokens().clone());
-    let mut matcher = compiler.compile(&names)?.matcher();
+    let matcher = compiler.compile(&names)?.matcher();
     let mut mask = vec![0; compiler.mask_words()];
     matcher.fill(&mut mask)?;
     let allowed: u32 = mask.iter().map(|word: &u32| word.count_ones()).sum();
