@@ -16,7 +16,7 @@ const FEATURES: &str = "unskew-benches/published,unskew-core/json,unskew-vocab/t
 const HEAVY: &str = "unskew/gpu,unskew/schemars,unskew-benches/burn,unskew-core/json,unskew-vocab/train,unskew-runner/train,unskew-sets/wgpu,unskew-tiny-model-train/train";
 
 /// The crates that are published, in order of dependency.
-const PUBLISHED: [&str; 20] = [
+pub(crate) const PUBLISHED: [&str; 20] = [
     "unskew-core",
     "unskew-files",
     "unskew-gguf",

@@ -14,6 +14,7 @@ mod process;
 mod python;
 mod real;
 mod rooms;
+mod site;
 mod tidy;
 
 use std::{
@@ -40,6 +41,8 @@ cargo xtask TASK
                     and libclang; 5 minutes to build on two cores)
   tidy              the rules that no compiler checks: module docs, file lengths, who depends on whom, features documented
   pages FOLDER      pages of a manual and completions of shells, for a release
+  site [--no-api]   the documentation site, into target/site: the pages of docs, the reference of Python, the records of measurements, and
+                    rustdoc, which takes most of the time; fails on a broken link (needs mdbook, and Python 3.10 or later)
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -97,6 +100,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["llama-cpp"] => check::llama_cpp(root),
         ["tidy"] => tidy::tidy(root),
         ["pages", folder] => pages(root, folder),
+        ["site"] => site::site(root, true),
+        ["site", "--no-api"] => site::site(root, false),
         ["package"] => check::package(root),
         ["wheel"] => python::wheel(root, Profile::Release).map(drop),
         ["python", "--dev", rest @ ..] => python(root, Profile::Dev, rest),
