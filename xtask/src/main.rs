@@ -19,6 +19,7 @@ mod python;
 mod real;
 mod release;
 mod rooms;
+mod site;
 mod tidy;
 
 use std::{
@@ -49,6 +50,8 @@ cargo xtask TASK
   deny [CHECK ...]  licences, sources and bans of dependencies, and advisories about them, which are fetched (cargo-deny)
   semver REVISION   whether changes of the published APIs since a revision are told by the version (cargo-semver-checks)
   pages FOLDER      pages of a manual and completions of shells, for a release
+  site [--no-api]   the documentation site, into target/site: the pages of docs, the reference of Python, the records of measurements, and
+                    rustdoc, which takes most of the time; fails on a broken link (needs mdbook, and Python 3.10 or later)
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -120,6 +123,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["semver", revision] => lint::semver(root, revision),
         ["tidy"] => tidy::tidy(root),
         ["pages", folder] => pages(root, folder),
+        ["site"] => site::site(root, true),
+        ["site", "--no-api"] => site::site(root, false),
         ["package"] => check::package(root),
         ["release", rest @ ..] => release::release(root, rest),
         ["wheel"] => python::wheel(root, Profile::Release).map(drop),

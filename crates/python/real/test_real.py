@@ -53,16 +53,21 @@ def code(path, folder):
     return re.sub(r'"HuggingFaceTB/SmolLM2-135M(-Instruct)?"|"smollm2.gguf"', lambda _: repr(str(folder)), blocks)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/transformers.md", "docs/is-my-model-skewed.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/python.md", "docs/python.md", "docs/transformers.md", "docs/is-my-model-skewed.md"])
 def test_the_code_of_documents_runs_as_it_stands(page, tmp_path):
     """In a process of its own, as a reader would run it; README's also on the model without a chat template, and on files."""
-    files = [REAL / f"{name}.gguf" for name in NAMES] if page == "README.md" else []
-    for model in [REAL / name for name in NAMES[: 1 + len(files)]] + files:
+    files = {"README.md": NAMES, "docs/tutorials/python.md": NAMES[:1]}.get(page, [])
+    files = [REAL / f"{name}.gguf" for name in files]
+    for model in [REAL / name for name in NAMES[: max(1, len(files))]] + files:
         (tmp_path / "tokenizer.json").write_bytes((REAL / model.stem / "tokenizer.json").read_bytes())
         program = tmp_path / "page.py"
         program.write_text(code(page, model))
         done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, f"{page} on {model}\n{done.stderr}"
+        if page == "docs/tutorials/python.md":
+            # What the page shows is what is printed, on the file of which it was written.
+            [shown] = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+            assert model.suffix != ".gguf" or shown in done.stdout, done.stdout
         if page == "README.md":
             assert len(re.findall(r"Person\(name='.*', age=-?\d+, city='.*'\)", done.stdout)) == 3, done.stdout
 

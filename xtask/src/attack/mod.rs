@@ -37,6 +37,8 @@ struct Ended {
     /// Without a status: whether it was still writing, as who is asked for a billion outputs does.
     writes: bool,
     errors: String,
+    /// Whether the answer is the verdict of `check` on a text that is no output, which is its exit code 1.
+    is_verdict: bool,
     seconds: f64,
 }
 
@@ -188,7 +190,10 @@ fn run(program: &Path, case: &Case, here: &Path, limits: &Limits) -> Result<Ende
     let seconds = begin.elapsed().as_secs_f64();
     let mut errors = Vec::new();
     fs::File::open(here.join("stderr"))?.take(1 << 20).read_to_end(&mut errors)?;
-    Ok(Ended { status, writes, errors: String::from_utf8_lossy(&errors).into_owned(), seconds })
+    let mut answer = Vec::new();
+    fs::File::open(here.join("stdout"))?.take(16).read_to_end(&mut answer)?;
+    let is_verdict = ["rejected at ", "incomplete: "].iter().any(|word| answer.starts_with(word.as_bytes()));
+    Ok(Ended { status, writes, errors: String::from_utf8_lossy(&errors).into_owned(), is_verdict, seconds })
 }
 
 /// The fault in how a case ended.
@@ -201,6 +206,7 @@ fn fault(ended: &Ended, limits: &Limits) -> Option<String> {
     };
     match status.code() {
         Some(0) => None,
+        Some(1) if ended.is_verdict => None,
         Some(1 | 2) if ended.errors.lines().any(|line| line.starts_with("error: ")) => None,
         Some(code) => Some(format!("exit code {code} without an error")),
         None => Some(format!("{status}")),

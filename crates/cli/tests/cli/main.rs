@@ -29,3 +29,4 @@ mod support;
 mod syntax;
 mod tags;
 mod tools;
+mod tutorial;

@@ -20,7 +20,7 @@ use unskew::{
 };
 
 use crate::{
-    documents::blocks,
+    documents::{blocks, document},
     support::{Files, unskew},
 };
 
@@ -73,17 +73,15 @@ fn run(line: &str, folder: &Path) -> std::process::Output {
 #[cfg(unix)]
 fn commands_of_the_documents_run_on_it() {
     let Some(file) = file() else { return };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = folder(&file);
-    let page = std::fs::read_to_string(root.join("docs/command-line.md")).unwrap();
+    let page = document("docs/command-line.md");
     let all = blocks(&page);
     let lines = || all.iter().filter(|(language, _)| *language == "sh").flat_map(|(_, block)| block.lines());
     for line in lines().filter(|line| line.starts_with("printf")) {
         let made = run(line, folder.path());
         assert!(made.status.success(), "{line}\n{}", String::from_utf8_lossy(&made.stderr));
     }
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let readme = readme.replace("cargo run --release -- ", "unskew ");
+    let readme = document("README.md").replace("cargo run --release -- ", "unskew ");
     let mut commands: Vec<String> = Vec::new();
     for (_, block) in blocks(&readme) {
         // The audit is on this file, and has a prompt of several lines. A tenth of its outputs is enough here.
@@ -122,6 +120,30 @@ fn commands_of_the_documents_run_on_it() {
         let done = run(&prompted, folder.path());
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success() && !done.stdout.is_empty(), "{prompted}\n{said}");
+    }
+}
+
+/// The lines of the tutorial that name the model, as they stand.
+#[test]
+#[cfg(unix)]
+fn the_tutorial_of_the_command_line_runs_on_it() {
+    let Some(file) = file() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(std::path::absolute(file).unwrap(), folder.path().join("smollm2.gguf"))
+        .unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_unskew"), folder.path().join("unskew")).unwrap();
+    let page = document("docs/tutorials/command-line.md");
+    let blocks = blocks(&page);
+    let lines: Vec<&str> = blocks
+        .iter()
+        .filter(|(language, _)| *language == "sh real")
+        .flat_map(|(_, block)| block.lines())
+        .collect();
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    for line in lines {
+        let done = run(line, folder.path());
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && !done.stdout.is_empty(), "{line}\n{said}");
     }
 }
 

@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import pathlib
 import random
+import re
 import time
 import urllib.request
 from collections import Counter
@@ -245,3 +247,15 @@ def test_n_faithful_outputs_of_a_chat(server, client, tok, checkpoint):
         with pytest.raises(openai.BadRequestError, match="unskew"):
             ask(n=2, **options)
     assert is_healthy(server)
+
+
+def test_the_tutorial(server, capsys):
+    """The code of docs/tutorials/vllm.md, as it stands but for the address of the server."""
+    page = (pathlib.Path(__file__).parents[4] / "docs/tutorials/vllm.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)).replace("http://localhost:8000", server)
+    exec(compile(code, "docs/tutorials/vllm.md", "exec"), {})
+    masked, faithful, price, *outputs = capsys.readouterr().out.splitlines()
+    assert masked.startswith("masked Counter({") and faithful.startswith("faithful Counter({") and "'accepted': " in price
+    assert len(outputs) == 5 and all('"emotion"' in line for line in outputs)
+    for name in re.findall(r"'(\w+)': \d+", masked + faithful):
+        assert name in ("joy", "sadness", "anger", "fear")
