@@ -22,7 +22,7 @@ use std::{
 
 use book::{Places, entries, site_path};
 
-use crate::{Result, check::PUBLISHED, process, python};
+use crate::{Result, check::PUBLISHED, manifests, process, python};
 
 /// The version of mdBook that the theme was written for.
 const MDBOOK: &str = "0.5.4";
@@ -41,7 +41,7 @@ pub(crate) fn site(root: &Path, with_api: bool) -> Result<()> {
     let begin = Instant::now();
     is_installed()?;
     let (book, site) = (root.join("target/book"), root.join("target/site"));
-    let mut places = Places { repository: repository(root)?, ..Places::default() };
+    let mut places = Places { repository: Some(manifests::address(root)?), ..Places::default() };
     if with_api {
         places.crates = crates(root)?;
     }
@@ -100,13 +100,6 @@ fn is_installed() -> Result<()> {
                 .into())
         }
     }
-}
-
-/// The address of the repository, as the manifest of the workspace has it.
-fn repository(root: &Path) -> Result<Option<String>> {
-    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-    let line = manifest.lines().find_map(|line| line.strip_prefix("repository = \""));
-    Ok(line.map(|line| line.trim_end().trim_end_matches('"').to_owned()))
 }
 
 /// The folders of the published crates, with the names of their libraries.
