@@ -228,17 +228,46 @@ impl Model {
             ModelSource::Tiny | ModelSource::TinyDraft => {
                 let full = *source == ModelSource::Tiny;
                 let tiny = if full { unskew_tiny_model::TINY } else { unskew_tiny_model::DRAFT };
-                let llama = Llama::from_bytes_with(tiny.config_json, tiny.safetensors, options);
-                let llama = llama.map_err(|error| Error::Model(error.into()))?;
                 let own = tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?;
-                let tokens = own_tokens(llama.config(), own, &[])?;
-                Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
+                Self::of_bytes(tiny.config_json, own, tiny.safetensors, options)
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
             ModelSource::Tiny | ModelSource::TinyDraft => Err(no_embedded()),
             #[cfg(not(feature = "runner"))]
             _ => Err(Error::NotBuilt { what: "a transformer", feature: "runner" }),
         }
+    }
+
+    /// A transformer from the contents of the files of a checkpoint: config.json, tokenizer.json, and one file of weights
+    /// (model.safetensors). For programs without files.
+    ///
+    /// Cost: weights become products that are ready to be computed, which are a second copy of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] as [`load_with`](Self::load_with).
+    #[cfg(feature = "runner")]
+    pub fn from_bytes(
+        config: &str,
+        tokenizer: &[u8],
+        weights: &[u8],
+        options: &mut LoadOptions<'_>,
+    ) -> Result<Self> {
+        let tokenizer = Tokenizer::from_bytes(tokenizer).map_err(Error::tokens)?;
+        Self::of_bytes(config, tokenizer, weights, options)
+    }
+
+    #[cfg(feature = "runner")]
+    fn of_bytes(
+        config: &str,
+        tokenizer: Tokenizer,
+        weights: &[u8],
+        options: &mut LoadOptions<'_>,
+    ) -> Result<Self> {
+        let llama = Llama::from_bytes_with(config, weights, options);
+        let llama = llama.map_err(|error| Error::Model(error.into()))?;
+        let tokens = own_tokens(llama.config(), tokenizer, &[])?;
+        Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
     }
 
     /// The model of a GGUF file in llama.cpp.
