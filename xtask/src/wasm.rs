@@ -1,7 +1,8 @@
 //! `cargo xtask wasm`: the npm package, built into target/npm, with its size and its tests in Node.
 //!
-//! cargo makes the module, `wasm-bindgen` its JavaScript, and `wasm-opt` makes it smaller. The classes over it, the types
-//! and the README are files of `crates/wasm`. The tools are those of the registries, installed once below target/npm.
+//! cargo makes the module, `wasm-bindgen` its JavaScript, and `wasm-opt` makes it smaller. The classes over it, the
+//! types and the README are files of `crates/wasm`. The tools are those of the registries, installed once below
+//! target/npm.
 
 use std::{
     fs,
@@ -82,7 +83,9 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
     // A library that is a crate too would not be optimised as a whole.
     let module =
         ["rustc", "--lib", "--crate-type", "cdylib", "--profile", "wasm", "--package", "unskew-wasm"];
-    cargo(root, &[&module[..], &TARGET].concat())?;
+    // Hostile inputs nest as deep as limits allow, which are made for stacks of megabytes.
+    let stack = ["--", "--codegen", "link-arg=-zstack-size=4194304"];
+    cargo(root, &[&module[..], &TARGET, &stack].concat())?;
     let module = target(root).join("wasm32-unknown-unknown/wasm/unskew_wasm.wasm");
     if package.is_dir() {
         fs::remove_dir_all(package)?;
@@ -117,8 +120,8 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Masks and draws are compared with those of this build of Rust: the specs are those of the repository, and MaskBench's
-/// schemas and tokenizers where the variable `UNSKEW_DATA` names a folder with them.
+/// Masks and draws are compared with those of this build of Rust: the specs are those of the repository, and
+/// MaskBench's schemas and tokenizers where the variable `UNSKEW_DATA` names a folder with them.
 fn test(root: &Path, npm: &Path, package: &Path, tools: &Path, args: &[&str]) -> Result<()> {
     let judge = npm.join("judge.json");
     let mut files: Vec<PathBuf> = vec![root.join("crates/wasm/tests/specs.json")];

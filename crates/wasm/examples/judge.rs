@@ -4,9 +4,9 @@
 //! judge OUT EMBEDDED [FILE ...]
 //! ```
 //!
-//! EMBEDDED is the folder of the embedded model's files. The specs are the cases of `unskew-testdata`, the grammars in the TOML files
-//! that are named, and the schemas in the JSON files: a list of specs, or one file of MaskBench. A file with the name `tokenizer.json`
-//! is a tokenizer that every spec after it is compiled for.
+//! EMBEDDED is the folder of the embedded model's files. The specs are the cases of `unskew-testdata`, the grammars in
+//! the TOML files that are named, and those in the JSON files: a list of specs, or one file of MaskBench. A file with
+//! the name `tokenizer.json` is a tokenizer that every spec after it is compiled for.
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 

@@ -392,18 +392,27 @@ export class Draws extends Handle {
     }
   }
 
+  // Two loops over the same draws would answer the same question.
+  #ask() {
+    if (this.#isAsked) throw argument("the model is asked already: wait for the output before the next");
+    this.#isAsked = true;
+  }
+
   #pass() {
     if (this.#isAsync) throw argument("the model is asynchronous: use `for await`");
-    this.#answer(() => {
-      if (this.#rows) this.#prefixes().forEach((prefix, at) => this.#give(at, this.#rows(prefix)));
-    });
+    this.#ask();
+    try {
+      this.#answer(() => {
+        if (this.#rows) this.#prefixes().forEach((prefix, at) => this.#give(at, this.#rows(prefix)));
+      });
+    } finally {
+      this.#isAsked = false;
+    }
   }
 
   async #passAsync() {
-    // Two loops over the same draws would answer the same question.
-    if (this.#isAsked) throw argument("the model is asked already: wait for the output before the next");
     if (!this.#isAsync) return this.#pass();
-    this.#isAsked = true;
+    this.#ask();
     try {
       const prefixes = this.#prefixes();
       const rows = await this.#rows(prefixes);

@@ -48,8 +48,8 @@ struct Explanation {
     tools: Option<Vec<Tool>>,
 }
 
-/// The fates of all constructs of a spec, as JSON. What cannot be read is an answer too. With a tokenizer the constraint
-/// is compiled, and what its tokens do not write is an answer.
+/// The fates of all constructs of a spec, as JSON. What cannot be read is an answer too. With a tokenizer the
+/// constraint is compiled, and what its tokens do not write is an answer.
 #[wasm_bindgen]
 pub fn explain(spec: &str, tokenizer: Option<Tokenizer>) -> String {
     let explanation = explained(spec, tokenizer.as_ref())

@@ -306,8 +306,8 @@ impl Draws {
         Ok(())
     }
 
-    /// Goes on to the next output, or to the next pass of the model, which [`evaluate`](Self::evaluate) makes before the
-    /// next call: for programs that do something else between passes, or have the rows elsewhere
+    /// Goes on to the next output, or to the next pass of the model, which [`evaluate`](Self::evaluate) makes before
+    /// the next call: for programs that do something else between passes, or have the rows elsewhere
     /// ([`wanted`](Self::wanted)). Outputs are those of the iterator.
     ///
     /// Cost: that of masks and random numbers for a batch of tokens.

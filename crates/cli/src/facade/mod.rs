@@ -8,6 +8,8 @@ mod any_model;
 pub mod audit;
 #[cfg(feature = "runner")]
 mod chat;
+#[cfg(feature = "runner")]
+mod checkpoint;
 mod compile;
 #[cfg(feature = "wgpu")]
 mod device;

@@ -60,7 +60,7 @@ pub struct Model {
 
 /// The kind of a model, for the questions that its trait does not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Its outputs can be enumerated, where they are few.
     Table,
     /// Its first row needs a token to start from.
@@ -238,38 +238,6 @@ impl Model {
         }
     }
 
-    /// A transformer from the contents of the files of a checkpoint: config.json, tokenizer.json, and one file of weights
-    /// (model.safetensors). For programs without files.
-    ///
-    /// Cost: weights become products that are ready to be computed, which are a second copy of them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] as [`load_with`](Self::load_with).
-    #[cfg(feature = "runner")]
-    pub fn from_bytes(
-        config: &str,
-        tokenizer: &[u8],
-        weights: &[u8],
-        options: &mut LoadOptions<'_>,
-    ) -> Result<Self> {
-        let tokenizer = Tokenizer::from_bytes(tokenizer).map_err(Error::tokens)?;
-        Self::of_bytes(config, tokenizer, weights, options)
-    }
-
-    #[cfg(feature = "runner")]
-    fn of_bytes(
-        config: &str,
-        tokenizer: Tokenizer,
-        weights: &[u8],
-        options: &mut LoadOptions<'_>,
-    ) -> Result<Self> {
-        let llama = Llama::from_bytes_with(config, weights, options);
-        let llama = llama.map_err(|error| Error::Model(error.into()))?;
-        let tokens = own_tokens(llama.config(), tokenizer, &[])?;
-        Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
-    }
-
     /// The model of a GGUF file in llama.cpp.
     #[cfg(feature = "llama-cpp")]
     fn of_llama_cpp(path: &Path, tokenizer: Option<&Path>) -> Result<Self> {
@@ -287,7 +255,7 @@ impl Model {
         Err(Error::NotBuilt { what: "`llama-cpp:FILE`", feature: "llama-cpp" })
     }
 
-    fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
+    pub(super) fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
         Self {
             model,
             tokens: tokens.into(),
@@ -522,7 +490,7 @@ fn no_folder(folder: &Path) -> Error {
 
 /// The tokens of a transformer, by its configuration and the tokens that end its turns.
 #[cfg(feature = "runner")]
-fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
+pub(super) fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
     let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
     end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
     let begin = config.bos_token_id.map(TokenId);
