@@ -21,6 +21,7 @@ mod release;
 mod rooms;
 mod site;
 mod tidy;
+mod wasm;
 
 use std::{
     path::{Path, PathBuf},
@@ -65,6 +66,11 @@ cargo xtask TASK
   real [ARGUMENTS]  fetches two real models (0.1 and 0.25 GB) into target/real, checks their sums, and runs on them: commands and code of
                     the documents as they stand, our decoder beside transformers, laws, and the spelling of texts of their own
                     (torch, of which 5 GB are downloaded; ARGUMENTS: for pytest)
+  wasm [--build | TEST ...]
+                    the npm package `unskew` for browsers and Node, into target/npm, its size and its tests: masks and draws beside Rust's,
+                    faults, memory, transformers.js (needs Node 20 or later with npm, and rustup's target wasm32-unknown-unknown; 0.6 GB of
+                    packages; --build: without tests; TEST: masks, package, transformers; UNSKEW_DATA names a folder with more specs)
+  wasm libraries    checks that the library crates build for browsers
   parity [SEED]     makes tiny random checkpoints of every family with transformers, in an environment under target (torch, of which
                     5 GB are downloaded), and runs the decoder beside its logits (default seed: 1, that of the test data)
   train [STEPS]     make the embedded models (STEPS: a trial run of so many steps, into target/train/trial)
@@ -132,6 +138,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["python", rest @ ..] => python(root, Profile::Release, rest),
         ["engines", rest @ ..] => engines::engines(root, rest),
         ["real", rest @ ..] => real::real(root, rest),
+        ["wasm", "libraries"] => wasm::libraries(root),
+        ["wasm", rest @ ..] => wasm::wasm(root, rest),
         ["parity"] => python::parity(root, "1"),
         ["parity", seed] => python::parity(root, seed),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),

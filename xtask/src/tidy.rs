@@ -29,7 +29,7 @@ const MAX_LINES: usize = 600;
 const MAX_COLUMNS: usize = 120;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-gguf", &[]),
@@ -84,6 +84,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("unskew-python", &["unskew"]),
+    ("unskew-wasm", &["unskew"]),
     ("unskew-examples", &["unskew"]),
     ("unskew-testdata", &["unskew-core"]),
     (
@@ -109,7 +110,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
 ];
 
 /// Libraries that only these crates may name; tests of others may have them as a judge.
-const ALONE: [(&str, &[&str]); 11] = [
+const ALONE: [(&str, &[&str]); 12] = [
     ("burn", &["unskew-runner"]),
     ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
@@ -117,6 +118,7 @@ const ALONE: [(&str, &[&str]); 11] = [
     ("wgpu", &["unskew-sets"]),
     ("naga", &["unskew-shaders"]),
     ("pyo3", &["unskew-python"]),
+    ("wasm-bindgen", &["unskew-wasm"]),
     ("cbindgen", &["unskew-capi"]),
     ("llama-cpp-2", &["unskew-llama-cpp"]),
     ("llama-cpp-sys-2", &["unskew-llama-cpp"]),

@@ -70,6 +70,8 @@
 //! | `runner` | transformers on the CPU, chat templates | |
 //! | `tiny-model` | the embedded models | five megabytes |
 //! | `vocab` | `tokenizer.json` files | the tokenizers library |
+//! | `sets` (default) | [`sets`] and `Spec::set`, from mapped files | |
+//! | `rayon` (default) | `engine::fill_batch` over threads | rayon |
 //! | `schemars` | `Spec::of::<T>()`: the constraint of a type | `facade`; serde_json keeps the order of members |
 //! | `stream` | `Draws::into_stream`: outputs in async programs | `facade` |
 //! | `gpu` | sets on a GPU | wgpu |
@@ -133,6 +135,7 @@ pub use unskew_notation as notation;
 pub use unskew_runner as runner;
 pub use unskew_samplers as samplers;
 pub use unskew_schema as schema;
+#[cfg(feature = "sets")]
 pub use unskew_sets as sets;
 #[cfg(feature = "tiny-model")]
 pub use unskew_tiny_model as tiny_model;

@@ -8,12 +8,22 @@
 //! Tried instead: one row, one task, whichever thread takes it. Threads then meet at the scratch of the constraint
 //! that most rows have, and read states again that another scratch knows.
 
-use rayon::{ThreadPool, prelude::*};
+#[cfg(feature = "rayon")]
+use rayon::prelude::*;
 use unskew_core::{AnyState, Constraint, TokenId};
 
 use crate::{Matcher, MatcherError, pool::Slot};
 
+/// The threads that fill a batch: those of rayon.
+#[cfg(feature = "rayon")]
+pub type Threads = rayon::ThreadPool;
+
+/// The threads that fill a batch. There are none without the feature `rayon`.
+#[cfg(not(feature = "rayon"))]
+pub type Threads = std::convert::Infallible;
+
 /// The most sequences of one piece of work.
+#[cfg(feature = "rayon")]
 const PIECE: usize = 16;
 
 /// The tokens that a draft proposes after a sequence.
@@ -74,6 +84,7 @@ struct Job<'a, 'm> {
 }
 
 /// A sequence in the order of constraints.
+#[cfg(feature = "rayon")]
 struct Ordered<'a, 'm> {
     /// Of the constraint.
     address: usize,
@@ -111,12 +122,21 @@ pub fn fill_batch(
     batch: &[BatchRow<'_>],
     masks: &mut [u32],
     row_words: usize,
-    threads: Option<&ThreadPool>,
+    threads: Option<&Threads>,
 ) -> Result<(), MatcherError> {
     let mut jobs = jobs(batch, masks, row_words)?;
     let Some(threads) = threads else {
         return jobs.iter_mut().try_for_each(|job| job.fill(&job.of.matcher.slot().clone()));
     };
+    #[cfg(feature = "rayon")]
+    return fill_on(threads, jobs);
+    #[cfg(not(feature = "rayon"))]
+    match *threads {}
+}
+
+/// Fills rows on these threads.
+#[cfg(feature = "rayon")]
+fn fill_on(threads: &Threads, mut jobs: Vec<Job<'_, '_>>) -> Result<(), MatcherError> {
     // Rows of one constraint lie together, and where there are several pieces of it each has a slot of its own.
     let address = |job: &Job<'_, '_>| std::ptr::from_ref(job.of.matcher.pool()).addr();
     let mut order: Vec<Ordered<'_, '_>> =

@@ -27,6 +27,7 @@
 //! | `pool` | a constraint of any kind with the scratches that all share |
 //! | `constraint` | a compiled constraint as that of samplers |
 //! | `matcher` | one sequence: fill, accept, validate, roll back, forced tokens and texts |
+//! | `place` | where in a text a fault is, as bytes |
 //! | `rejection` | where the text of some tokens leaves a constraint |
 //! | `batch` | rows of many sequences and of their drafts, on threads |
 //! | [`items`], [`read`] | files, within limits |
@@ -75,8 +76,10 @@ mod error;
 mod explain;
 mod fields;
 mod gbnf;
+#[cfg(feature = "sets")]
 pub mod items;
 mod matcher;
+mod place;
 mod pool;
 mod progress;
 pub mod read;
@@ -91,13 +94,14 @@ pub use unskew_grammars::{Capture, CaptureError, Captures, LeftOut};
 pub use unskew_notation::{Gbnf, Loosening, LooseningKind};
 
 pub use self::{
-    batch::{BatchRow, DraftNode, Drafts, fill_batch},
+    batch::{BatchRow, DraftNode, Drafts, Threads, fill_batch},
     compiler::{COMPILE_FUEL, Compiled, Compiler, CompilerOptions, CompilerStats, Until},
     constraint::LastScratch,
     error::{BoxError, Error, Mismatch, Result, chain, place},
     explain::Explained,
     gbnf::GBNF_BYTES,
     matcher::{Matcher, MatcherError, MatcherOptions},
+    place::{Place, Places},
     progress::Progress,
     rejection::Rejection,
     spec::{JsonRequest, Language, RegexSpec, RequestRules, SPEC_VERSION, Spec, SpecError, SpecOptions},

@@ -25,6 +25,7 @@ use unskew_core::{
 use unskew_grammars::{
     CanonicalGrammar, CanonicalGrammarScratch, Captures, GrammarConstraint, GrammarScratch, LeftOut,
 };
+#[cfg(feature = "sets")]
 use unskew_sets::{ExclusionConstraint, SetConstraint};
 use unskew_trie::ByteSet;
 
@@ -148,12 +149,14 @@ impl Measured for CanonicalConstraint {
     }
 }
 
+#[cfg(feature = "sets")]
 impl Measured for SetConstraint {
     fn bytes(&self) -> usize {
         self.memory_usage()
     }
 }
 
+#[cfg(feature = "sets")]
 impl Measured for ExclusionConstraint {
     fn is_of_text(&self) -> bool {
         true

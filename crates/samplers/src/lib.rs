@@ -107,7 +107,7 @@ mod mutants;
 #[cfg(test)]
 mod testing;
 
-pub use drawing::{Beam, Drawing, Populations, Rules, Sampling, Search, Smc};
+pub use drawing::{Beam, Drawing, Polled, Populations, Rules, Sampling, Search, Smc};
 pub use error::SampleError;
 pub use limits::{MAX_BEAMS, MAX_CANDIDATES, MAX_DRAFT, MAX_PARTICLES};
 pub use machine::{FedRow, Machine, Poll, Request, SequencePool, drive, step};

@@ -1,104 +1,14 @@
 //! The line of a text in which a fault is, with carets below it, as compilers show it.
 //!
-//! Faults of regexes, grammars, schemas and structural tags have places of four kinds. All of them become a range of
-//! bytes, and one function draws it. Texts are those of strangers: a line of megabytes is cut to what is around the
-//! fault, and what moves a terminal is escaped. The crates that draw such lines do neither.
+//! All places of faults become a range of bytes ([`Place`]), and one function draws it. Texts are those of strangers: a
+//! line of megabytes is cut to what is around the fault, and what moves a terminal is escaped. The crates that draw
+//! such lines do neither.
 
-use std::{borrow::Cow, collections::BTreeMap, error::Error, ops::Range, sync::Arc};
-
-use serde_json::value::RawValue;
-
-use crate::{
-    automata::RegexError,
-    command_line::plain,
-    engine::{self, tag::TagError},
-    grammar::{GrammarError, SyntaxError},
-    schema::SchemaError,
-};
+use crate::command_line::plain;
+pub(crate) use crate::engine::Place;
 
 /// Characters that are shown in front of a fault, and from its beginning on.
 const AROUND: usize = 60;
-
-/// Where in a text a fault is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    Bytes(Range<usize>),
-    /// A value of JSON, by the names and numbers that lead to it.
-    Pointer(String),
-}
-
-impl Place {
-    /// The place of the first error of the chain that could have one. The places of its sources are in other texts.
-    pub(crate) fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            // The error of a text is shared with the file around it.
-            if let Some(shared) = error.downcast_ref::<Arc<engine::Error>>() {
-                return match &**shared {
-                    engine::Error::Constraint(source) => Self::of(&**source),
-                    _ => None,
-                };
-            }
-            if let Some(error) = error.downcast_ref::<GrammarError>() {
-                let location = error.location().filter(|location| location.file == 0)?;
-                return Some(Self::Bytes(location.offset..location.offset));
-            }
-            if let Some(SyntaxError { location, .. }) = error.downcast_ref() {
-                return (location.file == 0).then_some(Self::Bytes(location.offset..location.offset));
-            }
-            if let Some(error) = error.downcast_ref::<RegexError>() {
-                return Some(Self::Bytes(error.place()?.span.clone()));
-            }
-            if let Some(error) = error.downcast_ref::<SchemaError>() {
-                return match error {
-                    SchemaError::Json { offset, .. } => Some(Self::Bytes(*offset..*offset)),
-                    error => {
-                        let keyword = error.keyword().map(|keyword| format!("/{keyword}"));
-                        Some(Self::Pointer(format!("{}{}", error.pointer()?, keyword.unwrap_or_default())))
-                    }
-                };
-            }
-            if let Some(TagError { pointer, .. }) = error.downcast_ref() {
-                return Some(Self::Pointer(pointer.clone()));
-            }
-            next = error.source();
-        }
-        None
-    }
-
-    /// The bytes of `text` that it is; `None` where it is in another text.
-    fn range(&self, text: &str) -> Option<Range<usize>> {
-        match self {
-            Self::Bytes(range) => Some(range.clone()),
-            Self::Pointer(pointer) => {
-                let inside = pointer.strip_prefix('#').unwrap_or(pointer);
-                let mut value: &RawValue = serde_json::from_str(text).ok()?;
-                for step in inside.split('/').skip(1) {
-                    let Some(part) = part(value, &step.replace("~1", "/").replace("~0", "~")) else { break };
-                    value = part;
-                }
-                // The value is a part of the text.
-                let begin = (value.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-                Some(begin..begin + value.get().len())
-            }
-        }
-    }
-}
-
-/// A member of an object or an item of an array.
-fn part<'a>(value: &'a RawValue, step: &str) -> Option<&'a RawValue> {
-    match value.get().as_bytes().first()? {
-        b'{' => {
-            let mut members: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(value.get()).ok()?;
-            members.remove(step)
-        }
-        b'[' => serde_json::from_str::<Vec<&'a RawValue>>(value.get())
-            .ok()?
-            .get(step.parse::<usize>().ok()?)
-            .copied(),
-        _ => None,
-    }
-}
 
 /// The line of `text`, which has this name, in which a place begins; nothing where it is in another text.
 pub(crate) fn excerpt(name: &str, text: &str, place: &Place, is_coloured: bool) -> Option<String> {
@@ -161,17 +71,5 @@ mod tests {
         let long = "x".repeat(1_000_000);
         let cut = drawn(&long, &Place::Bytes(500_000..700_000)).unwrap();
         assert!(cut.len() < 400 && cut.contains(":500001\n") && cut.ends_with(&"^".repeat(60)), "{cut}");
-    }
-
-    #[test]
-    fn pointers_lead_to_values() {
-        let text = "{\n \"a/b\": [1, {\"c\": {\"pattern\": \"(\"}}]\n}";
-        let at = |pointer: &str| Place::Pointer(pointer.to_owned()).range(text).map(|range| &text[range]);
-        assert_eq!(at("#/a~1b/1/c/pattern"), Some("\"(\""));
-        assert_eq!(at("/a~1b/0"), Some("1"));
-        assert_eq!(at("#"), Some(text));
-        // As far as it leads.
-        assert_eq!(at("#/a~1b/1/c/type"), Some("{\"pattern\": \"(\"}"));
-        assert_eq!(Place::Pointer("#".to_owned()).range("{"), None);
     }
 }

@@ -19,7 +19,7 @@ use unskew_engine::{Capture, CaptureError, Captures, TokenSpace};
 
 use super::{
     Drafted, Event, Method, Observer,
-    engine::{Drawn, Engine},
+    engine::{Drawn, Engine, Reached},
     error::{Error, Result},
     method::Asap,
 };
@@ -117,7 +117,9 @@ pub struct Draws {
     seed: u64,
     rng: ChaCha8Rng,
     /// Outputs that are still to be learned from before the first is given out.
-    warm_up: u64,
+    warm_up: Option<WarmUp>,
+    /// Whether the next output is under way.
+    is_begun: bool,
     /// Whether a search gives its best output each time.
     gives_best: bool,
     /// The outputs that are still to be handed out, and those of them that are still to be begun.
@@ -127,6 +129,23 @@ pub struct Draws {
     cost: Cost,
     /// The logarithm of the sum of the weights of outputs that were not cut off.
     log_weights: f64,
+}
+
+/// Outputs that ASAp learns from.
+#[derive(Debug)]
+struct WarmUp {
+    left: usize,
+    outputs: u64,
+    of: u64,
+}
+
+/// What [`Draws::poll`] has come to.
+#[derive(Debug)]
+pub enum Polled {
+    /// An output.
+    Output(Box<Result<Output>>),
+    /// A pass of the model.
+    Pass,
 }
 
 impl fmt::Debug for Draws {
@@ -148,8 +167,10 @@ impl Draws {
     pub(crate) fn new(plan: Plan) -> Self {
         let seed = plan.seed.unwrap_or_else(random_seed);
         let warm_up = match plan.method {
-            Method::Asap(Asap { iterations, .. }) => iterations,
-            _ => 0,
+            Method::Asap(Asap { iterations: of @ 1.., .. }) => {
+                Some(WarmUp { left: usize::try_from(of).unwrap_or(usize::MAX), outputs: 0, of })
+            }
+            _ => None,
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(plan.stream);
@@ -158,6 +179,7 @@ impl Draws {
             seed,
             rng,
             warm_up,
+            is_begun: false,
             gives_best: false,
             wanted: usize::MAX,
             left: usize::MAX,
@@ -277,26 +299,77 @@ impl Draws {
         self.left = self.wanted;
         loaded?;
         // Its iterations are a part of the bounds.
-        self.warm_up = 0;
+        (self.warm_up, self.is_begun) = (None, false);
         if let Some(generator) = generator {
             self.rng = generator;
         }
         Ok(())
     }
 
-    /// Lets ASAp learn before the first output.
-    fn warm_up(&mut self) -> Result<()> {
-        let of = std::mem::take(&mut self.warm_up);
-        let (mut left, mut outputs) = (usize::try_from(of).unwrap_or(usize::MAX), 0);
-        // Later, draws are under way that are wanted.
-        while outputs < of
-            && let Some(drawn) = self.plan.engine.next(&mut left, &mut self.rng)
-        {
-            drawn?;
-            outputs += 1;
-            self.plan.observer.tell(Event::Learned { outputs, of });
+    /// Goes on to the next output, or to the next pass of the model, which [`evaluate`](Self::evaluate) makes before
+    /// the next call: for programs that do something else between passes, or have the rows elsewhere
+    /// ([`wanted`](Self::wanted)). Outputs are those of the iterator.
+    ///
+    /// Cost: that of masks and random numbers for a batch of tokens.
+    pub fn poll(&mut self) -> Option<Polled> {
+        if self.wanted == 0 {
+            return None;
         }
-        Ok(())
+        let mut output = match self.plan.cancel.is_cancelled() {
+            // Not every sampler looks within an output.
+            true => Err(self.cancelled()),
+            false => match self.reach()? {
+                Reached::Pass => return Some(Polled::Pass),
+                Reached::Draw(drawn) => self.output(drawn),
+            },
+        };
+        self.is_begun = false;
+        if output.is_err() {
+            self.wanted = 0;
+            if self.plan.cancel.is_cancelled() {
+                output = Err(self.cancelled());
+            }
+        }
+        Some(Polled::Output(Box::new(output)))
+    }
+
+    /// Makes the pass that [`poll`](Self::poll) has come to. An error of the model is that of the next output.
+    pub fn evaluate(&mut self) {
+        self.plan.engine.evaluate();
+    }
+
+    /// The prefixes, prompts among them, whose rows the pass asks the model for. It may ask for the row after the
+    /// prompt besides.
+    pub fn wanted(&self) -> Vec<Vec<TokenId>> {
+        let wanted = self.plan.engine.wanted().iter();
+        let prefixes = wanted.flat_map(|rows| {
+            (rows.first..=rows.tokens.len()).map(|depth| [&rows.prompt[..], &rows.tokens[..depth]].concat())
+        });
+        prefixes.collect()
+    }
+
+    /// The next draw of an output, or the next pass. ASAp learns before the first output.
+    fn reach(&mut self) -> Option<Reached> {
+        while let Some(WarmUp { left, outputs, of }) = &mut self.warm_up {
+            match self.plan.engine.poll(left, &mut self.rng) {
+                Some(Reached::Draw(Ok(_))) => {
+                    *outputs += 1;
+                    self.plan.observer.tell(Event::Learned { outputs: *outputs, of: *of });
+                    // Later, draws are under way that are wanted.
+                    if outputs < of {
+                        continue;
+                    }
+                }
+                Some(reached) => return Some(reached),
+                None => {}
+            }
+            self.warm_up = None;
+        }
+        if !self.is_begun && self.gives_best && matches!(self.plan.method, Method::Beam(_)) {
+            self.plan.engine.give_up();
+        }
+        self.is_begun = true;
+        self.plan.engine.poll(&mut self.left, &mut self.rng)
     }
 
     /// Why the drawing was ended from outside.
@@ -342,29 +415,11 @@ impl Iterator for Draws {
     type Item = Result<Output>;
 
     fn next(&mut self) -> Option<Result<Output>> {
-        if self.wanted == 0 {
-            return None;
-        }
-        let mut output = match self.plan.cancel.is_cancelled() {
-            // Not every sampler looks within an output.
-            true => Err(self.cancelled()),
-            false => match self.warm_up() {
-                Ok(()) => {
-                    if self.gives_best && matches!(self.plan.method, Method::Beam(_)) {
-                        self.plan.engine.give_up();
-                    }
-                    let drawn = self.plan.engine.next(&mut self.left, &mut self.rng)?;
-                    self.output(drawn)
-                }
-                Err(error) => Err(error),
-            },
-        };
-        if output.is_err() {
-            self.wanted = 0;
-            if self.plan.cancel.is_cancelled() {
-                output = Err(self.cancelled());
+        loop {
+            match self.poll()? {
+                Polled::Output(output) => return Some(*output),
+                Polled::Pass => self.evaluate(),
             }
         }
-        Some(output)
     }
 }

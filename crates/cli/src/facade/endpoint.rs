@@ -22,7 +22,7 @@ use unskew_vocab::Tokenizer;
 
 use super::{
     AnyModel, AnyModelError, Ended, Method, Prompt as Given, Request, Start,
-    engine::{AnySampleError, AnySampler, Drawn, Engine},
+    engine::{AnySampleError, AnySampler, Engine, Reached},
     error::{Error, Result},
     method::{Rejecting, TRIES},
     model::bytes,
@@ -237,9 +237,9 @@ fn server_constraint(spec: &Spec) -> Result<ServerConstraint> {
 macro_rules! whole_outputs {
     ($($sampler:ident),*) => {
         $(impl AnySampler for $sampler<Ended> {
-            fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
+            fn poll(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Reached> {
                 *left = left.checked_sub(1)?;
-                Some(self.draw(rng).map(|draw| (draw, None)).map_err(sample_error))
+                Some(Reached::Draw(self.draw(rng).map(|draw| (draw, None)).map_err(sample_error)))
             }
 
             fn log_mass(&mut self) -> Option<f64> {

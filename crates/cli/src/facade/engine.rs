@@ -4,8 +4,8 @@ use rand_core::Rng;
 use unskew_core::Draw;
 use unskew_grammars::{CountConfig, CountModel};
 use unskew_samplers::{
-    Asap, Awrs, Beam, Drawing, Exact, Greedy, Imh, Masked, Mcmc, SampleError, Sampling, Smc, StateValues,
-    Task, TrieFileError, Truncation, Twisted, Warped,
+    Asap, Awrs, Beam, Drawing, Exact, Greedy, Imh, Masked, Mcmc, Polled, Request as Rows, SampleError,
+    Sampling, Smc, StateValues, Task, TrieFileError, Truncation, Twisted, Warped,
     speculative::{
         Budget, Drafter, ModelDraft, PromptLookup, ProposerDraft, SpeculationConfig, check_vocabularies,
     },
@@ -30,11 +30,25 @@ pub(crate) type Engine = Box<dyn AnySampler + Send>;
 /// A draw, and the share of speculation in it, where tokens were drafted.
 pub(crate) type Drawn = Result<(Draw, Option<Drafted>), AnySampleError>;
 
+/// What a sampler has come to: a draw, or a pass of the model.
+pub(crate) enum Reached {
+    Draw(Drawn),
+    Pass,
+}
+
 /// A sampler that hands its draws over one by one, and works ahead.
 pub(crate) trait AnySampler {
-    /// The next draw. Draws that begin are taken off `left`; `None`: it is zero and none is under way, or a search is
-    /// over.
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn>;
+    /// Goes on to the next draw, or to a pass of the model, which [`evaluate`](Self::evaluate) makes. Draws that begin
+    /// are taken off `left`; `None`: it is zero and none is under way, or a search is over.
+    fn poll(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Reached>;
+
+    /// Makes the pass.
+    fn evaluate(&mut self) {}
+
+    /// What the pass asks for.
+    fn wanted(&self) -> &[Rows] {
+        &[]
+    }
 
     /// The logarithm of its own estimate of `P(L)`, where it has one.
     fn log_mass(&mut self) -> Option<f64> {
@@ -63,13 +77,25 @@ const VALUES_BYTES: usize = 16 << 20;
 const NAME: &str = "unskew generate";
 
 impl<D: Drawing> AnySampler for Sampling<WarpedModel, D> {
-    fn next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Drawn> {
-        let draw = self.draw_next(left, rng)?;
-        Some(draw.map(|draw| (draw, self.machine().take_speculation().as_ref().map(Drafted::new))))
+    fn poll(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Reached> {
+        Some(match self.poll_next(left, rng)? {
+            Polled::Draw(draw) => Reached::Draw(
+                draw.map(|draw| (draw, self.machine().take_speculation().as_ref().map(Drafted::new))),
+            ),
+            Polled::Rows => Reached::Pass,
+        })
+    }
+
+    fn evaluate(&mut self) {
+        Self::evaluate(self);
+    }
+
+    fn wanted(&self) -> &[Rows] {
+        Self::wanted(self)
     }
 
     fn give_up(&mut self) {
-        self.machine().give_up();
+        Self::give_up(self);
     }
 
     fn log_mass(&mut self) -> Option<f64> {

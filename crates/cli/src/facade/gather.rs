@@ -91,6 +91,7 @@ impl Each {
     }
 
     /// The requests of the prompts, in their order.
+    #[cfg(feature = "command-line")]
     pub(crate) fn requests(&self) -> Arc<Vec<Request>> {
         Arc::clone(&self.requests)
     }

@@ -8,6 +8,8 @@ mod any_model;
 pub mod audit;
 #[cfg(feature = "runner")]
 mod chat;
+#[cfg(feature = "runner")]
+mod checkpoint;
 mod compile;
 #[cfg(feature = "wgpu")]
 mod device;
@@ -34,7 +36,7 @@ pub use self::stream::DrawStream;
 pub use self::{
     any_model::{AnyModel, AnyModelError, AnySequence},
     drafts::{Draft, Drafted},
-    draws::{Draws, Output},
+    draws::{Draws, Output, Polled},
     engine::Truncate,
     error::{Error, Result},
     event::{Event, Observer},
@@ -45,7 +47,9 @@ pub use self::{
     prompt::{Chat, Prompt},
     request::{Ended, Request, Start},
 };
+#[cfg(feature = "sets")]
+pub use unskew_engine::items;
 pub use unskew_engine::{
     BoxError, Capture, CaptureError, Captures, Explained, Language, Mismatch, Spec, SpecError, SpecOptions,
-    TokenSpace, chain, items, read, spec, tools,
+    TokenSpace, chain, read, spec, tools,
 };

@@ -60,7 +60,7 @@ pub struct Model {
 
 /// The kind of a model, for the questions that its trait does not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Its outputs can be enumerated, where they are few.
     Table,
     /// Its first row needs a token to start from.
@@ -228,11 +228,8 @@ impl Model {
             ModelSource::Tiny | ModelSource::TinyDraft => {
                 let full = *source == ModelSource::Tiny;
                 let tiny = if full { unskew_tiny_model::TINY } else { unskew_tiny_model::DRAFT };
-                let llama = Llama::from_bytes_with(tiny.config_json, tiny.safetensors, options);
-                let llama = llama.map_err(|error| Error::Model(error.into()))?;
                 let own = tokenizer.map_or_else(tiny_tokenizer, read_tokenizer)?;
-                let tokens = own_tokens(llama.config(), own, &[])?;
-                Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer))
+                Self::of_bytes(tiny.config_json, own, tiny.safetensors, options)
             }
             #[cfg(all(feature = "runner", not(feature = "tiny-model")))]
             ModelSource::Tiny | ModelSource::TinyDraft => Err(no_embedded()),
@@ -258,7 +255,7 @@ impl Model {
         Err(Error::NotBuilt { what: "`llama-cpp:FILE`", feature: "llama-cpp" })
     }
 
-    fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
+    pub(super) fn of_parts(model: AnyModel, tokens: impl Into<Arc<TokenSpace>>, kind: Kind) -> Self {
         Self {
             model,
             tokens: tokens.into(),
@@ -493,7 +490,7 @@ fn no_folder(folder: &Path) -> Error {
 
 /// The tokens of a transformer, by its configuration and the tokens that end its turns.
 #[cfg(feature = "runner")]
-fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
+pub(super) fn own_tokens(config: &ModelConfig, own: Tokenizer, stops: &[TokenId]) -> Result<TokenSpace> {
     let mut end: Vec<_> = config.eos_token_ids.iter().copied().map(TokenId).collect();
     end.extend(stops.iter().filter(|id| !config.eos_token_ids.contains(&id.0)));
     let begin = config.bos_token_id.map(TokenId);

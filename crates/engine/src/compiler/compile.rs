@@ -7,12 +7,12 @@ use unskew_core::{Cancel, Constraint, Unconstrained};
 use unskew_grammar::Grammar;
 use unskew_grammars::{CanonicalGrammar, Captures, GrammarConstraint, TreeLibrary};
 use unskew_schema::Registry;
+#[cfg(feature = "sets")]
 use unskew_sets::ExclusionConstraint;
 
 use crate::{
     BoxError, Compiler, Error, Progress, Result, Spec, TokenSpace, Until, chain,
     compiler::grammars::{self, Around},
-    items,
     pool::{Growth, Measured, Pool},
     read,
     spec::{Language, Numbers, RegistrySource, Resolved, Source},
@@ -27,6 +27,7 @@ pub(crate) struct Work<'a> {
     /// The text that outputs begin with.
     pub(crate) healed: &'a str,
     pub(crate) until: &'a Until,
+    #[cfg_attr(not(feature = "sets"), allow(dead_code, reason = "files of items are what takes long"))]
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -45,7 +46,7 @@ struct Making<'a> {
 impl Compiler {
     /// The constraint of a spec that has its texts in it ([`Spec::resolve`]).
     pub(super) fn compiled(&self, work: &Work<'_>, cancel: &Cancel) -> Result<Arc<Pool>> {
-        let &Work { resolved, healed, progress, .. } = work;
+        let &Work { resolved, healed, .. } = work;
         let library = if resolved.has_grammar() { self.library()? } else { None };
         let (spec, tokens) = (resolved.spec(), &*self.tokens);
         let mut limits = spec.limits.numbers();
@@ -81,14 +82,21 @@ impl Compiler {
                 let (_, grammar) = grammars::of_language(&spec.language, &around)?;
                 making.grammar(&grammar)
             }
+            #[cfg(feature = "sets")]
             Language::Set(set) => {
-                let made = items::set_constraint(set, canonical, tokens, healed, progress, cancel)?;
+                let made =
+                    crate::items::set_constraint(set, canonical, tokens, healed, work.progress, cancel)?;
                 Ok(making.pool(Arc::new(made), None))
             }
+            #[cfg(feature = "sets")]
             Language::ExcludeSet(path) => {
-                let made = items::exclusion(path, tokens, healed)?;
+                let made = crate::items::exclusion(path, tokens, healed)?;
                 if canonical { making.all_but(&made) } else { Ok(making.pool(Arc::new(made), None)) }
             }
+            #[cfg(not(feature = "sets"))]
+            Language::Set(_) | Language::ExcludeSet(_) => Err(Error::combination(
+                "`set` and `exclude_set` need the feature `sets`, and this program was built without it; give `choices`",
+            )),
         }
     }
 }
@@ -130,6 +138,7 @@ impl Making<'_> {
 
     /// The tokenizer's own sequences of the texts that are no item of `exclusion`. The items become an automaton, so
     /// that the limits of a regex hold for them.
+    #[cfg(feature = "sets")]
     fn all_but(&self, exclusion: &ExclusionConstraint) -> Result<Arc<Pool>> {
         let mut dfas = DfaAlgebra::new(&self.limits.regex);
         let any = dfas.pattern(ANYTHING).map_err(Error::constraint)?;

@@ -45,6 +45,7 @@ use std::{
 
 use unskew_core::{AnyState, Cancel, Constraint, OutputEnd, WithEnd, words_for};
 use unskew_grammars::{Captures, GrammarConstraint, GrammarScratch, GrammarState, LeftOut, TreeLibrary};
+#[cfg(feature = "sets")]
 use unskew_sets::SetConstraint;
 
 use self::{
@@ -409,6 +410,7 @@ impl Compiled {
     }
 
     /// The set that it is, for programs that read more of it than masks.
+    #[cfg(feature = "sets")]
     pub fn set(&self) -> Option<&SetConstraint> {
         self.pool.kind()
     }

@@ -18,6 +18,7 @@ use std::{
 
 use unskew_core::Cancel;
 use unskew_notation::{GrammarFormat, Resolve, Resolver, imported_files};
+#[cfg(feature = "sets")]
 use unskew_sets::SetStore;
 
 use super::{
@@ -161,7 +162,9 @@ impl RequestRules {
             // A constraint with such a path is no JSON.
             return Err(refused(place, NOTHING));
         }
+        #[cfg(feature = "sets")]
         let changes = SetStore::new(&path).map(|store| store.changes().to_owned());
+        #[cfg(feature = "sets")]
         if let Ok(changes) = changes
             && changes.symlink_metadata().is_ok()
         {

@@ -9,7 +9,6 @@ use super::{GrammarSpec, Language, RegexSpec, RegistrySource, SchemaSpec, Source
 use crate::{
     Error, Result,
     compiler::{compile, grammars::Around},
-    items::ItemFile,
 };
 
 /// The longest text that a constraint is kept by, in bytes. Schemas and tags that are longer are refused at once
@@ -143,7 +142,8 @@ fn items_key(spec: &Spec) -> Result<Option<String>> {
     };
     // A pipe is read once, so it is not opened here.
     let Some(metadata) = fs::metadata(path).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
-    if ItemFile::open(path)?.is_built() {
+    #[cfg(feature = "sets")]
+    if crate::items::ItemFile::open(path)?.is_built() {
         return Ok(None);
     }
     let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

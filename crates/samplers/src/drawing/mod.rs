@@ -17,7 +17,7 @@ use unskew_core::{Constraint, Draw, LanguageModel, Sampler};
 #[cfg(test)]
 use crate::tree::PrefixTree;
 use crate::{
-    Machine, SampleError, Scheduler, SequencePool, Task, TrieFileError, machine,
+    Machine, Poll, Request, SampleError, Scheduler, SequencePool, Task, TrieFileError, machine,
     policy::Policy,
     scheduler::Usage,
     speculative::{Drafter, SpeculationConfig, SpeculationError, SpeculationStats},
@@ -88,14 +88,26 @@ impl<C: Constraint, P: Policy> Rules<C> for P {
     }
 }
 
+/// What a sampler has come to.
+#[derive(Debug)]
+pub enum Polled<E> {
+    /// A draw.
+    Draw(Result<Draw, SampleError<E>>),
+    /// A pass of the model.
+    Rows,
+}
+
 /// Rules over a model: the closed loop of the samplers.
 ///
 /// [`draw`](Sampler::draw) makes one output at a time; [`draw_next`](Self::draw_next) and
 /// [`draw_each`](Sampler::draw_each) keep [`Task::batch`] rollouts under way, which share the passes of the model.
+/// [`poll_next`](Self::poll_next) and [`evaluate`](Self::evaluate) are the same pass by pass.
 #[derive(Debug)]
 pub struct Sampling<M: LanguageModel, D> {
     pool: SequencePool<M>,
     machine: D,
+    /// The rows that the machine waits for.
+    wanted: Vec<Request>,
     /// The error of the model, while draws that were made before it are still to be handed over.
     failure: Option<M::Error>,
 }
@@ -110,7 +122,7 @@ impl<M: LanguageModel, D: Drawing> Sampling<M, D> {
 
     /// The sampler of a machine over the sequences of a model.
     pub fn from_parts(pool: SequencePool<M>, machine: D) -> Self {
-        Self { pool, machine, failure: None }
+        Self { pool, machine, wanted: Vec::new(), failure: None }
     }
 
     /// The next draw, in the order in which draws were begun. Draws begin while there is room for them, and each draw
@@ -129,12 +141,31 @@ impl<M: LanguageModel, D: Drawing> Sampling<M, D> {
         rng: &mut dyn Rng,
     ) -> Option<Result<Draw, SampleError<M::Error>>> {
         loop {
+            match self.poll_next(left, rng)? {
+                Polled::Draw(draw) => return Some(draw),
+                Polled::Rows => self.evaluate(),
+            }
+        }
+    }
+
+    /// Goes on to the next draw, or to the next pass of the model: then [`evaluate`](Self::evaluate) has to come before
+    /// the next call, which answers the same without it. For programs that do something else between passes. Draws are
+    /// those of [`draw_next`](Self::draw_next).
+    ///
+    /// # Errors
+    ///
+    /// As for [`draw_next`](Self::draw_next), in the draw.
+    pub fn poll_next(&mut self, left: &mut usize, rng: &mut dyn Rng) -> Option<Polled<M::Error>> {
+        if !self.wanted.is_empty() {
+            return Some(Polled::Rows);
+        }
+        loop {
             if let Some(draw) = self.machine.take() {
-                return Some(draw.map_err(SampleError::widen));
+                return Some(Polled::Draw(draw.map_err(SampleError::widen)));
             }
             if let Some(error) = self.failure.take() {
                 self.machine.give_up();
-                return Some(Err(SampleError::Model(error)));
+                return Some(Polled::Draw(Err(SampleError::Model(error))));
             }
             // Streams are seeded when there is room for their draws: a large count costs no memory.
             let more = self.machine.room().min(*left);
@@ -143,8 +174,29 @@ impl<M: LanguageModel, D: Drawing> Sampling<M, D> {
             if self.machine.is_idle() {
                 return None;
             }
-            self.failure = machine::step(&mut self.pool, &mut [&mut self.machine]).err();
+            if let Poll::Rows(wanted) = self.machine.poll() {
+                self.wanted = wanted;
+                return Some(Polled::Rows);
+            }
         }
+    }
+
+    /// The rows that [`evaluate`](Self::evaluate) will ask the model for. It may ask for the row after a prompt too.
+    pub fn wanted(&self) -> &[Request] {
+        &self.wanted
+    }
+
+    /// Makes the pass that [`poll_next`](Self::poll_next) has come to. An error of the model is that of the next draw.
+    pub fn evaluate(&mut self) {
+        let wanted = std::mem::take(&mut self.wanted);
+        self.failure = machine::answer(&mut self.pool, &wanted, &mut self.machine).err();
+    }
+
+    /// Drops all draws that are under way.
+    pub fn give_up(&mut self) {
+        self.machine.give_up();
+        self.wanted.clear();
+        self.failure = None;
     }
 
     /// The machine without the model.
@@ -177,6 +229,7 @@ impl<M: LanguageModel, D: Drawing> Sampling<M, D> {
     ///
     /// [`TrieFileError`] where the bytes are damaged or belong to another task. Draws under way are given up.
     pub fn load(&mut self, name: &str, bytes: &[u8]) -> Result<(), TrieFileError> {
+        self.give_up();
         self.machine.load(name, bytes)
     }
 }
@@ -237,8 +290,7 @@ impl<M: LanguageModel, D: Drawing> Sampler for Sampling<M, D> {
         rng: &mut dyn Rng,
         each: &mut dyn FnMut(Draw),
     ) -> Result<(), Self::Error> {
-        self.machine.give_up();
-        self.failure = None;
+        self.give_up();
         let mut left = count;
         for _ in 0..count {
             let Some(draw) = self.draw_next(&mut left, rng) else { break };

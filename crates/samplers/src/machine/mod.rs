@@ -84,6 +84,22 @@ pub fn drive<M: LanguageModel>(
     Ok(())
 }
 
+/// Feeds a machine the rows that it has asked for.
+///
+/// # Errors
+///
+/// When the model fails. The machine can be driven on.
+pub(crate) fn answer<M: LanguageModel>(
+    pool: &mut SequencePool<M>,
+    requests: &[Request],
+    machine: &mut dyn Machine,
+) -> Result<(), M::Error> {
+    let mut costs = vec![Cost::default(); requests.len()];
+    pool.evaluate(requests, &mut costs, |logits, rows| machine.feed(logits, rows))?;
+    costs.into_iter().enumerate().for_each(|(request, cost)| machine.charge(request, cost));
+    Ok(())
+}
+
 /// Polls machines once, and feeds them the rows that they ask for. Answers whether they asked for any.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use unskew_core::{
     Constraint, Extension, FnModel, FnModelError, LanguageModel, Logits, MaskMut, Rejected, Sampler, TokenId,
 };
 use unskew_samplers::{
-    Asap, Awrs, Cut, Drawing, Exact, Masked, Mcmc, ModelShape, SampleError, Sampling, Scheduler,
+    Asap, Awrs, Cut, Drawing, Exact, Masked, Mcmc, ModelShape, Polled, SampleError, Sampling, Scheduler,
     SequencePool, Smc, Task, drive, speculative::ModelDraft,
 };
 
@@ -188,6 +188,38 @@ fn draws_are_handed_over_one_by_one() {
         sampler.draw(&mut random).unwrap();
         assert!(sampler.draw_next(&mut 0, &mut random).is_none());
     }
+}
+
+/// Draws that are made pass by pass are those of `draw_next`, in as many passes.
+#[test]
+fn draws_are_made_pass_by_pass() {
+    let passes = Arc::new(AtomicU64::new(0));
+    let mut sampler = Sampling::new(task(&passes, 4), Exact::cars(100_000));
+    let (mut left, mut random) = (20, rng(1));
+    let expected: Vec<_> =
+        std::iter::from_fn(|| sampler.draw_next(&mut left, &mut random)).map(Result::unwrap).collect();
+    let (taken, mut polled) = (passes.swap(0, Relaxed), Vec::new());
+    let mut sampler = Sampling::new(task(&passes, 4), Exact::cars(100_000));
+    let (mut left, mut random) = (20, rng(1));
+    while let Some(step) = sampler.poll_next(&mut left, &mut random) {
+        match step {
+            Polled::Draw(draw) => polled.push(draw.unwrap()),
+            Polled::Rows => {
+                // The same answer, and nothing is evaluated, until a pass was made.
+                let (before, wanted) = (passes.load(Relaxed), sampler.wanted().to_vec());
+                assert!(matches!(sampler.poll_next(&mut left, &mut random), Some(Polled::Rows)));
+                assert!(!wanted.is_empty() && wanted.len() <= 4 && wanted == sampler.wanted());
+                assert_eq!(passes.load(Relaxed), before);
+                sampler.evaluate();
+                assert!(sampler.wanted().is_empty() && passes.load(Relaxed) > before);
+            }
+        }
+    }
+    assert_eq!((polled, passes.load(Relaxed)), (expected, taken));
+    // Nothing is wanted any more by a sampler that has given up.
+    sampler.poll_next(&mut 1, &mut random);
+    sampler.give_up();
+    assert!(sampler.wanted().is_empty() && sampler.poll_next(&mut 0, &mut random).is_none());
 }
 
 /// Several samplers of several tasks over one model: as many passes as the longest of them takes.

@@ -1,0 +1,73 @@
+//! Models: a checkpoint that runs here, or rows that JavaScript has.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use unskew::{
+    core::{FnModel, TokenId},
+    runner::LoadOptions,
+};
+use wasm_bindgen::prelude::*;
+
+use crate::{Tokenizer, fault::Fault};
+
+/// The rows that JavaScript has given for the next pass, by their prefixes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given(Arc<Mutex<HashMap<Vec<TokenId>, Box<[f32]>>>>);
+
+impl Given {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<Vec<TokenId>, Box<[f32]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A language model with its tokens.
+#[wasm_bindgen]
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) model: unskew::Model,
+    /// Where the rows are a function of JavaScript.
+    pub(crate) given: Option<Given>,
+}
+
+#[wasm_bindgen]
+impl Model {
+    /// A checkpoint: config.json, tokenizer.json and model.safetensors.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`] of kind `model` or `tokenizer`.
+    #[wasm_bindgen(js_name = fromCheckpoint)]
+    pub fn from_checkpoint(config: &str, tokenizer: &[u8], weights: &[u8]) -> Result<Model, Fault> {
+        let model = unskew::Model::from_bytes(config, tokenizer, weights, &mut LoadOptions::default());
+        Ok(Self { model: model?, given: None })
+    }
+
+    /// A model whose rows are given, pass by pass.
+    ///
+    /// # Errors
+    ///
+    /// None: a row is as long as the vocabulary.
+    pub fn given(tokenizer: &Tokenizer) -> Result<Model, Fault> {
+        let given = Given::default();
+        let rows = given.clone();
+        let row_of = move |prefix: &[TokenId], row: &mut [f32]| match rows.lock().get(prefix) {
+            Some(given) => row.copy_from_slice(given),
+            // The row after a prompt is read with the prompt, and looked at where it was asked for. A sampler that
+            // looked at this one would fail.
+            None => row.fill(f32::NAN),
+        };
+        let model = FnModel::new(tokenizer.size(), row_of);
+        let model = unskew::Model::new(model, Arc::clone(&tokenizer.tokens))?;
+        Ok(Self { model, given: Some(given) })
+    }
+
+    /// Its tokens.
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn tokenizer(&self) -> Tokenizer {
+        Tokenizer { tokens: Arc::clone(self.model.tokens()) }
+    }
+}
