@@ -17,8 +17,13 @@ use crate::{Result, check::PUBLISHED};
 const KEYWORDS: (usize, usize) = (5, 20);
 
 /// The files that name the repository by its address and cannot inherit it.
-const ADDRESSES: [&str; 3] =
-    ["crates/python/pyproject.toml", "CITATION.cff", ".github/ISSUE_TEMPLATE/config.yml"];
+const ADDRESSES: [&str; 5] = [
+    "crates/python/pyproject.toml",
+    "crates/wasm/js/package.json",
+    "CITATION.cff",
+    "SECURITY.md",
+    ".github/ISSUE_TEMPLATE/config.yml",
+];
 
 /// The address of the repository, from the manifest of the workspace.
 pub(crate) fn address(root: &Path) -> Result<String> {
@@ -134,7 +139,10 @@ fn foreign(text: &str, address: &str) -> Vec<usize> {
     let is_foreign = |line: &&str| {
         line.match_indices(&host).any(|(at, _)| {
             let rest = line[at..].strip_prefix(address);
-            !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '"', '\'', ' ', '#', ')']))
+            !rest.is_some_and(|rest| {
+                let rest = rest.strip_prefix(".git").unwrap_or(rest);
+                rest.is_empty() || rest.starts_with(['/', '"', '\'', ' ', '#', ')'])
+            })
         })
     };
     let lines = text.lines().enumerate();
@@ -169,8 +177,7 @@ mod tests {
 
     #[test]
     fn another_repository_is_found_by_its_line() {
-        let text =
-            "x\nsee https://example.org/a/b/blob and 'https://example.org/a/b'\nhttps://example.org/a/bc\n";
+        let text = "x\nsee https://example.org/a/b/blob and 'https://example.org/a/b.git'\nhttps://example.org/a/bc\n";
         assert_eq!(foreign(text, ADDRESS), [3]);
     }
 }
