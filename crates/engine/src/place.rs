@@ -1,7 +1,7 @@
 //! Where in a text the fault of a constraint is, as a range of bytes.
 //!
 //! Faults of regexes, grammars, schemas and structural tags have places of four kinds. All of them become a range of
-//! bytes, which a command line draws and a page marks. [`place`](crate::place) says the same for people.
+//! bytes, which a command line draws and a page marks. [`place`](fn@crate::place) says the same for people.
 
 use std::{
     borrow::Cow,

@@ -177,7 +177,7 @@ test("explanations have the data of the command line, and places", () => {
   assert.ok(explain({ choices: ["a"] }, bytes).ok);
 });
 
-test("an explanation of 100 KB takes at most 300 ms", () => {
+test("a schema of 130 KB is explained", () => {
   const properties = {};
   for (let at = 0; JSON.stringify(properties).length < 100_000; at++) {
     properties[`field_${at}`] = { type: "string", maxLength: 10 + (at % 7), description: "a field" };
