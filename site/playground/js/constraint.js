@@ -4,6 +4,7 @@ import { Client } from "./client.js";
 import { $, MOST, dropped, el, guard, number, time } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { follow, mark, select } from "./marks.js";
+import { named, places as valuesAt, schemas } from "./places.js";
 
 const FATES = [
   { fate: "rejected", word: "refused", sign: "✕", said: "the constraint cannot be used as it is" },
@@ -50,11 +51,11 @@ function draw(kinds) {
   mark(source, $("marks"), chosen ? [...shown, { ...chosen, kind: "chosen" }] : shown);
 }
 
-/** A place with an end: to the end of the word, if it has none. */
+/** A place as it is marked: a keyword with its name, and to the end of the word where the engine knows the beginning alone. */
 function whole(place) {
   if (place?.start === undefined) return undefined;
   const { start } = place;
-  if (place.end > start) return { start, end: place.end };
+  if (place.end > start) return place.path === undefined ? { start, end: place.end } : named(source.value, place);
   const word = /^[\p{L}\p{N}_$-]+/u.exec(source.value.slice(start, start + 200));
   return { start, end: Math.min(source.value.length, start + (word ? word[0].length : 1)) };
 }
@@ -99,10 +100,29 @@ function group({ fate, word, said }, items) {
   return el("details", { class: fate, open }, el("summary", {}, `${word} `, el("span", { class: "said" }, said)), list, ...(more ? [more] : []));
 }
 
+/** The constructs of all tools, with their places in the text of the list. */
+function ofTools(tools) {
+  let bases = [];
+  try {
+    bases = schemas(JSON.parse(source.value));
+  } catch {
+    // What the engine reads and the browser does not is without places.
+  }
+  const escaped = (key) => key.replaceAll("~", "~0").replaceAll("/", "~1");
+  const constructs = tools.flatMap((tool, index) => tool.constructs.map((construct) => ({
+    ...construct,
+    tool: tool.tool,
+    at: bases[index] && construct.pointer !== undefined ? `${bases[index]}${construct.pointer.slice(1)}/${escaped(construct.construct)}` : undefined,
+  })));
+  const found = valuesAt(source.value, constructs.map(({ at }) => at));
+  return constructs.map((construct) => {
+    const place = found.get(construct.at);
+    return place ? { ...construct, place: { ...place, path: construct.at } } : construct;
+  });
+}
+
 function show(answer) {
-  const constructs = answer.tools
-    ? answer.tools.flatMap((tool) => tool.constructs.map((construct) => ({ ...construct, tool: tool.tool })))
-    : answer.constructs;
+  const constructs = answer.tools ? ofTools(answer.tools) : answer.constructs;
   const by = new Map(FATES.map(({ fate }) => [fate, constructs.filter((construct) => construct.fate === fate)]));
   const [rejected, narrowed] = [by.get("rejected").length, by.get("narrowed").length];
   if (answer.error) {

@@ -35,10 +35,10 @@ export function percent(share) {
   return `${(100 * share).toFixed(digits)} %`;
 }
 
-/** A text with its spaces visible, for tokens. */
+/** A token as the package shows it for people, with its spaces (`␣`) less loud than its letters. */
 export function visible(text) {
-  return text.split(/( +)/).filter((part) => part !== "").map((part) =>
-    part[0] === " " ? el("span", { class: "space" }, "·".repeat(part.length)) : part);
+  return text.split(/(␣+)/).filter((part) => part !== "").map((part) =>
+    part[0] === "␣" ? el("span", { class: "space" }, "·".repeat(part.length)) : part);
 }
 
 /** The characters that a text field takes. Beyond them the engine says no anyway, and a text area of the browser crawls. */

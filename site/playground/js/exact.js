@@ -76,7 +76,7 @@ function softmax(row) {
  *
  * `tokens[id]` are the bytes of a token (none for a control token); `logits(ids)` is the row after the prompt and these ids.
  */
-export function* exact(choices, tokens, logits, { tolerance = 1e-4, mostRows = 2000 } = {}) {
+export function* exact(choices, tokens, logits, { tolerance = 1e-5, mostRows = 2000 } = {}) {
   const found = new Float64Array(choices.length);
   const heap = [{ p: 1, ids: [], node: tree(choices) }];
   let rows = 0;

@@ -41,6 +41,7 @@ function clear() {
 function paint() {
   const canvas = $("bits");
   canvas.hidden = !bits;
+  $("bits-help").hidden = !bits;
   if (!bits) return;
   const { size, words } = bits;
   const columns = Math.ceil(Math.sqrt(size * (size < 5000 ? 8 : 5)));
@@ -68,7 +69,7 @@ function chip({ id, text, plain }) {
     prefix.focus();
   };
   // White space beyond the space shows nothing, and a button needs a name.
-  const name = text.trim() === "" && !text.includes(" ") ? `token ${id}` : undefined;
+  const name = text.trim() === "" ? `token ${id}` : undefined;
   return el("button", { type: "button", class: "chip", onclick: append, "aria-label": name, title: `token ${id}` }, ...visible(text));
 }
 
@@ -83,8 +84,8 @@ function show(answer) {
   if (rejected) {
     const [good, bad] = [prefix.value.slice(0, rejected.at), prefix.value.slice(rejected.at)];
     $("prefix-tokens").replaceChildren(
-      el("span", { class: "chip taken" }, ...visible(good)),
-      el("span", { class: "chip refused" }, ...visible(bad.length > 40 ? `${bad.slice(0, 40)}…` : bad)));
+      el("span", { class: "chip taken" }, ...visible(good.replaceAll(" ", "␣"))),
+      el("span", { class: "chip refused" }, ...visible((bad.length > 40 ? `${bad.slice(0, 40)}…` : bad).replaceAll(" ", "␣"))));
     figures({ allowed: "–", ending: "–", forced: "–" });
     $("tokens").replaceChildren();
     $("found").textContent = "";
@@ -117,7 +118,7 @@ async function ask() {
       tokenizer: { name, file: name === "file" ? file : undefined },
       spec,
       prefix: prefix.value,
-      find: $("find").value,
+      find: $("find").value.replaceAll(" ", "␣"),
       shown,
     });
     clearTimeout(slow);

@@ -70,7 +70,9 @@ function paint(side) {
   });
   const off = $(`${side}-off`);
   if (shown === 0 || !state.exact) off.textContent = "\u00a0";
-  else off.replaceChildren(el("b", {}, String(Math.round(100 * distance(counts, shown, state.exact.shares)))), ` of 100 outputs would have been others (${number(shown)} draws)`);
+  else off.replaceChildren(
+    el("b", {}, String(Math.round(100 * distance(counts, shown, state.exact.shares)))),
+    el("span", {}, ` of 100 outputs would have been others (${number(shown)} draws)`));
   $(`${side}-cost`).textContent = shown === 0 ? "" : `${(positions / shown).toFixed(2)} positions of the model for an output`;
 }
 
@@ -97,7 +99,7 @@ function frame(now) {
       at.painted = state.exact;
       paint(side);
       $(`${side}-stream`).replaceChildren(...at.newest.map(({ text, logprob }) =>
-        el("li", {}, el("span", {}, text), el("span", { class: "logprob" }, `log P ${logprob.toFixed(1)}`))));
+        el("li", {}, el("span", {}, text), el("span", { class: "logprob" }, `log P ${logprob.toFixed(1).replace("-", "−")}`))));
     }
     if (at.shown < state.count) waits = true;
   }

@@ -3,6 +3,7 @@
 
 import { expect, test } from "@playwright/test";
 import { exact } from "../js/exact.js";
+import { named, places, schemas } from "../js/places.js";
 import { heal } from "../js/prefix.js";
 
 /** Numbers from 0 to 1 that are the same in each run. */
@@ -126,4 +127,41 @@ test("a prefix that is typed half: tokens are taken back, and what begins with t
   expect(answer.rejected).toMatchObject({ at: 3 });
   expect(answer.ids).toEqual([0, 1, 2]);
   expect(spelled.ids()).toEqual([0, 1, 2]);
+});
+
+/** All values of a JSON text by their pointers, from the values themselves. */
+function pointers(value, at = "", all = []) {
+  all.push([at, value]);
+  if (Array.isArray(value)) value.forEach((item, index) => pointers(item, `${at}/${index}`, all));
+  else if (value && typeof value === "object") {
+    for (const [key, item] of Object.entries(value)) pointers(item, `${at}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`, all);
+  }
+  return all;
+}
+
+test("places in JSON are those of the values", () => {
+  const value = { "a/b~": [1, { 'q"}]': "x\\\",{" }, [], {}], "": { "é𝄞": [true, null, -1.5e3], c: "" }, last: [[["deep"]]] };
+  for (const text of [JSON.stringify(value), JSON.stringify(value, null, 3), ` \n${JSON.stringify(value, null, "\t")}\n`]) {
+    const all = pointers(value);
+    const found = places(text, all.map(([pointer]) => pointer));
+    expect(found.size).toBe(all.length);
+    for (const [pointer, value] of all) {
+      const { start, end } = found.get(pointer);
+      expect(JSON.parse(text.slice(start, end))).toEqual(value);
+    }
+  }
+  const text = '{"a": {"pattern": "x"}, "items": {"b": 1}}';
+  const part = ({ start, end }) => text.slice(start, end);
+  const [pattern, items] = [...places(text, ["/a/pattern", "/items"]).values()];
+  expect(part(named(text, pattern))).toBe('"pattern": "x"');
+  expect(part(named(text, items))).toBe('"items"');
+  // What is no JSON, or very deep, ends.
+  expect(places("[".repeat(100_000), [""]).size).toBe(0);
+  expect(places(`${'{"a":'.repeat(50_000)}1${"}".repeat(50_000)}`, ["", "/a/a"]).size).toBe(2);
+  expect(places('{"a": "', ["/a"]).size).toBe(0);
+});
+
+test("the schemas of lists of tools", () => {
+  expect(schemas({ tools: [{ name: "a", inputSchema: {} }, { name: "b" }] })).toEqual(["/tools/0/inputSchema", undefined]);
+  expect(schemas([{ type: "function", function: { name: "a", parameters: {} } }, { name: "c", input_schema: {} }])).toEqual(["/0/function/parameters", "/1/input_schema"]);
 });

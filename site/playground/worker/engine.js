@@ -1,6 +1,6 @@
 // The engine, beside the page and not in it: compiling a hostile constraint may take seconds, and a page that waits is dead for so long.
 
-import init, { Constraint, Tokenizer, explain } from "../unskew/unskew.js";
+import init, { Constraint, Tokenizer, explain } from "../unskew/web.js";
 import { heal } from "../js/prefix.js";
 
 const ready = init();
@@ -114,8 +114,8 @@ addEventListener("message", async ({ data }) => {
     postMessage({ id: data.id, answer: await operations[data.operation](data) });
   } catch (error) {
     const { kind, place } = error ?? {};
-    // After a fault of the module itself nothing in it can be trusted.
-    if (error instanceof WebAssembly.RuntimeError) setTimeout(() => { throw error; });
+    // After a fault of the module itself nothing in it can be trusted: the page starts a new worker.
+    if (kind === "internal") setTimeout(() => { throw error; });
     else postMessage({ id: data.id, error: { message: String(error?.message ?? error), kind, place } });
   }
 });

@@ -1,6 +1,6 @@
 // The model, beside the page: draws of two samplers turn by turn, and the exact probabilities. A run ends when a newer one is asked for.
 
-import init, { Model, sample } from "../unskew/unskew.js";
+import init, { Model, sample } from "../unskew/web.js";
 import { exact } from "../js/exact.js";
 
 /** How long the worker works before it looks for messages, in milliseconds. */
@@ -94,7 +94,7 @@ addEventListener("message", async ({ data }) => {
   try {
     await run(data);
   } catch (error) {
-    if (error instanceof WebAssembly.RuntimeError) setTimeout(() => { throw error; });
+    if (error?.kind === "internal") setTimeout(() => { throw error; });
     else postMessage({ kind: "error", run: data.run, message: String(error?.message ?? error) });
   }
 });
