@@ -2,7 +2,7 @@
 
 import { alive, expect, figure, kind, put, test, verdict } from "./playground.mjs";
 
-test.setTimeout(150_000);
+test.setTimeout(400_000);
 
 test("regexes that explode end with an answer", async ({ playground: page }) => {
   await kind(page, "Regex");

@@ -98,7 +98,8 @@ test("tools: the calls of a family of models", async ({ playground: page }) => {
   await expect(allowed(page)).toHaveText(/ of 2,048/);
   await put(page, "prefix", "<tool_call>\n");
   await expect(page.locator("#prefix-note")).not.toContainText("No output begins");
-  await expect(page.locator("#forced")).toContainText("{");
+  await expect(chips(page).first()).toHaveText(/^\{/);
+  for (const chip of await chips(page).allTextContents()) expect(chip).toMatch(/^\{/);
 });
 
 test("a constraint that is refused has no mask, and says why", async ({ playground: page }) => {

@@ -8,6 +8,9 @@ export { expect };
 
 export const SHOTS = join(import.meta.dirname, "test-results");
 
+/** Whether times are asserted: on a machine that does nothing else. They are always written down. */
+export const TIMED = process.env.TIMED === "1";
+
 /** Writes a figure to the output of the run, and beside the screenshots. */
 export function figure(name, value) {
   const line = `${name}: ${value}`;

@@ -24,7 +24,8 @@ async function unpacked(url) {
 
 async function tokenizer({ name, file }) {
   const known = tokenizers.get(name);
-  if (known && known.file === file?.name + file?.size + file?.lastModified) return known;
+  const version = file && `${file.name} ${file.size} ${file.lastModified}`;
+  if (known && known.version === version) return known;
   known?.tokens.free();
   tokenizers.delete(name);
   if (last?.name === name) forget();
@@ -33,7 +34,7 @@ async function tokenizer({ name, file }) {
   if (file) tokens = Tokenizer.fromJson(new Uint8Array(await file.arrayBuffer()));
   else if (name === "embedded") tokens = await Tokenizer.embedded();
   else tokens = Tokenizer.fromJson(await unpacked(new URL(`../vocabularies/${name}.json.gz`, import.meta.url)));
-  const entry = { tokens, texts: undefined, ms: performance.now() - begin, file: file?.name + file?.size + file?.lastModified };
+  const entry = { tokens, texts: undefined, ms: performance.now() - begin, version };
   tokenizers.set(name, entry);
   return entry;
 }
