@@ -151,9 +151,12 @@ function show(answer) {
   draw(places);
 }
 
+const busy = (is) => $("answer").setAttribute("aria-busy", String(is));
+
 async function explain(changed) {
   chosen = undefined;
   draw([]);
+  busy(true);
   changed();
   const nothing = source.value.trim() === "";
   if (nothing) {
@@ -164,8 +167,11 @@ async function explain(changed) {
   const text = source.value;
   try {
     const answer = await engine.latest("explain", { operation: "explain", spec: spec() });
-    if (answer && !nothing && text === source.value) show(answer);
+    if (!answer || text !== source.value) return;
+    if (!nothing) show(answer);
+    busy(false);
   } catch (error) {
+    busy(false);
     verdict("bad", `The engine gave no answer: ${error.message}`);
     $("counts").replaceChildren();
     $("fates").replaceChildren();

@@ -61,11 +61,16 @@ export function guard(field, most, say) {
   };
   field.addEventListener("paste", (event) => text(event, event.clipboardData));
   field.addEventListener("drop", (event) => text(event, event.dataTransfer));
-  field.addEventListener("beforeinput", () => {
+  const keep = () => {
     before = field.value;
-  });
+  };
+  field.addEventListener("focus", keep);
+  field.addEventListener("beforeinput", keep);
   field.addEventListener("input", (event) => {
-    if (field.value.length <= most) return say("");
+    if (field.value.length <= most) {
+      keep();
+      return say("");
+    }
     refuse(field.value.length);
     field.value = before.length <= most ? before : "";
     event.stopImmediatePropagation();

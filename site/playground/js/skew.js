@@ -66,7 +66,8 @@ function paint(side) {
     if (!state.exact) return;
     line.style.insetInlineStart = `${100 * state.exact.shares[index]}%`;
     line.classList.add("known");
-    exact.textContent = percent(state.exact.shares[index]);
+    // None was found for an output that the model hardly ever gives; it is no zero.
+    exact.textContent = percent(Math.max(state.exact.shares[index], 1e-9));
   });
   const off = $(`${side}-off`);
   if (shown === 0 || !state.exact) off.textContent = "\u00a0";

@@ -9,9 +9,7 @@ test("regexes that explode end with an answer", async ({ playground: page }) => 
   for (const text of ["((a{1,500}){1,500}){1,500}", "(.*a){40}b{1000}.{1000}", "(a|b)*a(a|b){60}", `${"(".repeat(5000)}a${")".repeat(5000)}`, "(?<=a{900}.{900})b", "(x+x+)+y", "[\\w]{1000}".repeat(200)]) {
     const begin = Date.now();
     await put(page, "source", text);
-    await expect(page.locator("#marks")).not.toBeUndefined();
-    await expect.poll(async () => (await page.locator("#counts .time").count()) + (await verdict(page).textContent()), { timeout: 40_000 })
-      .toMatch(/^[01](It |Refused|The engine gave no answer)/);
+    await expect(verdict(page)).toHaveText(/^(It |Refused|The engine gave no answer)/);
     figure(`regex ${text.slice(0, 30)}`, `${Date.now() - begin} ms: ${(await verdict(page).textContent()).slice(0, 100)}`);
   }
   await alive(page);

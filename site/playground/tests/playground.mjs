@@ -36,7 +36,7 @@ export const test = base.extend({
 });
 
 export async function kind(page, name) {
-  await page.getByRole("radio", { name, exact: true }).check({ force: true });
+  await page.getByRole("radio", { name, exact: true }).check();
 }
 
 /** Puts a text into a field at once, as a paste does. */
@@ -48,7 +48,8 @@ export async function put(page, id, text) {
   }, [id, text]);
 }
 
-export const verdict = (page) => page.locator("#verdict");
+/** The verdict on the text that stands there now. */
+export const verdict = (page) => page.locator("#answer[aria-busy=false] #verdict");
 
 /** Whether the page answers: a regex is explained. */
 export async function alive(page) {
