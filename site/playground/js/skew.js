@@ -11,7 +11,7 @@ const MOST_CHOICES = 12;
 const MOST_CHARACTERS = 120;
 
 /** The bytes of the model's files, for the progress that is shown while they come. */
-const MODEL_BYTES = 4_037_000;
+const MODEL_BYTES = 3_989_000;
 
 /** The newest draws that are listed. */
 const STREAM = 6;
@@ -129,8 +129,9 @@ function fail(message) {
 function listen() {
   worker = start("skew.js");
   worker.addEventListener("message", ({ data }) => {
+    if (!state || state.ended) return;
     if (data.kind === "progress") return say(`Loading the model: ${Math.min(100, Math.round((100 * data.loaded) / MODEL_BYTES))} %`);
-    if (!state || data.run !== run) return;
+    if (data.run !== run) return;
     if (data.kind === "ready") {
       $("draw").textContent = "Draw again";
       say("Drawing …");

@@ -98,20 +98,24 @@ test("a file that is dropped is read", async ({ playground: page }) => {
   await expect(verdict(page)).toHaveText(/enforced exactly/);
 });
 
-/** A schema of about this many characters, with places, references, patterns and enumerations in it. */
+/** A schema of about this many characters: records of twelve fields that refer to each other, as those of an API do. */
 function large(characters) {
-  const properties = {};
-  for (let i = 0; JSON.stringify(properties).length < characters - 300; i++) {
-    properties[`field_${i}`] = [
-      { type: "string", minLength: 1, maxLength: 10 + (i % 50), description: "a text" },
-      { type: "integer", minimum: i, maximum: 2 * i + 10 },
-      { type: "array", items: { $ref: "#/$defs/point" }, maxItems: 1 + (i % 4) },
-      { enum: [`a${i}`, `b${i}`, i, null] },
-      { type: "string", pattern: `^[a-f]{${1 + (i % 9)}}-[0-9]+$` },
-      { anyOf: [{ type: "number" }, { type: "string", format: "date" }] },
-    ][i % 6];
+  const field = (i) => [
+    { type: "string", minLength: 1, maxLength: 10 + (i % 50), description: "a text" },
+    { type: "integer", minimum: i, maximum: 2 * i + 10 },
+    { type: "array", items: { $ref: `#/$defs/record_${Math.max(0, Math.floor(i / 12) - 1)}` }, maxItems: 1 + (i % 4) },
+    { enum: [`a${i}`, `b${i}`, i, null] },
+    { type: "string", pattern: `^[a-f]{${1 + (i % 9)}}-[0-9]+$` },
+    { anyOf: [{ type: "number" }, { type: "string", format: "date" }] },
+  ][i % 6];
+  const $defs = {};
+  for (let n = 0, size = 0; size < characters; n++) {
+    const properties = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`field_${12 * n + i}`, field(12 * n + i)]));
+    $defs[`record_${n}`] = { type: "object", properties, required: [`field_${12 * n}`], additionalProperties: false };
+    size += JSON.stringify($defs[`record_${n}`]).length + 50;
   }
-  return JSON.stringify({ $defs: { point: { type: "object", properties: { x: { type: "number" }, y: { type: "number" } }, required: ["x", "y"] } }, type: "object", properties });
+  const items = { anyOf: Object.keys($defs).map((name) => ({ $ref: `#/$defs/${name}` })) };
+  return JSON.stringify({ $defs, type: "object", properties: { items: { type: "array", items } }, required: ["items"] });
 }
 
 test("a schema of 100 KB is explained within 300 ms, to the painted answer", async ({ playground: page }) => {
