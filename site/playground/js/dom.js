@@ -29,10 +29,10 @@ export const number = (count) => count.toLocaleString("en-GB");
 
 /** A share in per cent, with as many digits as it needs to be told from nothing. */
 export function percent(share) {
-  if (share === 0) return "0 %";
-  if (share < 0.0001) return "< 0.01 %";
+  if (share === 0) return "0\u00a0%";
+  if (share < 0.0001) return "< 0.01\u00a0%";
   const digits = share < 0.001 ? 2 : 1;
-  return `${(100 * share).toFixed(digits)} %`;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** A token as the package shows it for people, with its spaces (`␣`) less loud than its letters. */
