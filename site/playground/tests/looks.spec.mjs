@@ -141,3 +141,18 @@ test("by keyboard alone: from the first tab to the last draw", async ({ playgrou
   for (let i = 0; i < 60; i++) await press("Shift+Tab");
   expect((await focus()).visible).toBe(true);
 });
+
+test("the picture for README, docs/playground.png", async ({ playground: page }) => {
+  await page.setViewportSize({ width: 1160, height: 1100 });
+  await settled(page);
+  await drawn(page);
+  // The pointer, the focus and the bar at the top are no part of it.
+  await page.mouse.move(0, 0);
+  await page.evaluate(() => {
+    document.activeElement.blur();
+    document.querySelector("header").hidden = true;
+  });
+  const picture = await page.locator("#skew .card").screenshot({ path: join(SHOTS, "playground.png") });
+  figure("the picture for README", `${Math.round(picture.length / 1000)} KB`);
+  expect(picture.length).toBeLessThan(150_000);
+});
