@@ -180,8 +180,6 @@ fn placed_constructs(constructs: Vec<Explained>, text: Option<&str>) -> Vec<Cons
 mod tests {
     use serde_json::{Value, json};
 
-    use super::*;
-
     fn explain(spec: &Value) -> Value {
         serde_json::from_str(&super::explain(&spec.to_string(), None)).unwrap()
     }
