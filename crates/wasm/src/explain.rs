@@ -137,8 +137,8 @@ pub(crate) fn placed(error: &unskew::engine::Error, text: Option<&str>) -> Fault
     };
     let range = found.zip(text).and_then(|(found, text)| Some((found.range(text)?, text)));
     fault.place = match (range, path) {
-        (Some((range, text)), path) => Some(Place { path, ..Text::new(text).place(&range) }),
-        (None, Some(path)) => Some(Place { path: Some(path), ..Place::default() }),
+        (Some((range, text)), path) => Some(Box::new(Place { path, ..Text::new(text).place(&range) })),
+        (None, Some(path)) => Some(Box::new(Place { path: Some(path), ..Place::default() })),
         (None, None) => None,
     };
     fault

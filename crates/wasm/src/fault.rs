@@ -38,7 +38,7 @@ pub struct Fault {
     pub message: String,
     /// Where in the text of a constraint it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
 }
 
 impl fmt::Display for Fault {
@@ -73,7 +73,7 @@ impl Fault {
             Error::Model(_) => "model",
             Error::Method(_) | Error::Draft(_) => "sampler",
             Error::Temperature(_) | Error::Truncation(_) => "argument",
-            Error::Sample(error) if matches!(error, unskew::samplers::SampleError::Model(_)) => "model",
+            Error::Sample(unskew::samplers::SampleError::Model(_)) => "model",
             _ => "sample",
         };
         Self::new(kind, unskew::chain(error))

@@ -13,12 +13,14 @@ use wasm_bindgen::prelude::*;
 
 use crate::{Tokenizer, fault::Fault};
 
+type Rows = HashMap<Vec<TokenId>, Box<[f32]>>;
+
 /// The rows that JavaScript has given for the next pass, by their prefixes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given(Arc<Mutex<HashMap<Vec<TokenId>, Box<[f32]>>>>);
+pub(crate) struct Given(Arc<Mutex<Rows>>);
 
 impl Given {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<Vec<TokenId>, Box<[f32]>>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
