@@ -99,8 +99,14 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
     install(tools)?;
     let bound = package.join("glue_bg.wasm");
     // A system's own program takes a tenth of the time of npm's, which is JavaScript.
-    let has_own = Command::new("wasm-opt").arg("--version").output().is_ok();
-    let program = if has_own { "wasm-opt".into() } else { tools.join("node_modules/.bin/wasm-opt") };
+    // An old one (108 was tried) takes the table of references for one of functions, and the module does not load.
+    let said = Command::new("wasm-opt").arg("--version").output().map(|said| said.stdout).unwrap_or_default();
+    let version =
+        String::from_utf8_lossy(&said).split(' ').nth(2).and_then(|word| word.trim().parse::<u32>().ok());
+    let program = match version {
+        Some(120..) => "wasm-opt".into(),
+        _ => tools.join("node_modules/.bin/wasm-opt"),
+    };
     let mut opt = Command::new(program);
     opt.args(["-Oz", "--strip-debug", "--strip-producers"])
         .args(FEATURES)
