@@ -15,7 +15,9 @@ use std::{
 use unskew_automata::{CanonicalConstraint, CanonicalIndex, Limits, RegexConstraint, TokenizerAutomaton};
 use unskew_core::{Constraint, TokenId, TokenMask};
 use unskew_grammar::{Grammar, GrammarLimits};
-use unskew_grammars::{CanonicalGrammar, GrammarConstraint, TreeLibrary};
+use unskew_grammars::{
+    CanonicalGrammar, GrammarConstraint, GrammarScratch, GrammarStats, LibraryStats, TreeLibrary,
+};
 use unskew_notation::{GrammarOptions, from_lark};
 use unskew_schema::{MemberOrder, SchemaLimits, SchemaOptions};
 use unskew_trie::TokenTrie;
@@ -108,10 +110,52 @@ pub trait Matcher {
         None
     }
 
+    /// The engine's work so far, where it counts it.
+    fn work(&self) -> Work {
+        Work::default()
+    }
+
     /// Makes the masks of all states, for at most about `limit`; `None` for an engine that has no list of its states.
     fn all_masks(&mut self, limit: Duration) -> Option<AllMasks> {
         let _ = limit;
         None
+    }
+}
+
+/// Counts of an engine's work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Work {
+    /// Masks that were not ready.
+    pub made: u64,
+    /// Walks over the vocabulary.
+    pub walks: u64,
+    /// Transitions that had to be computed.
+    pub steps: u64,
+    /// Items of the parser that were looked at.
+    pub items: u64,
+    /// Comparisons of keys.
+    pub used_texts: u64,
+    /// Times at which tables were dropped.
+    pub emptied: u64,
+    /// Look-ups in the library that found something, and that found nothing.
+    pub hits: u64,
+    /// See [`hits`](Self::hits).
+    pub misses: u64,
+}
+
+impl Work {
+    /// The work since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            made: self.made.saturating_sub(before.made),
+            walks: self.walks.saturating_sub(before.walks),
+            steps: self.steps.saturating_sub(before.steps),
+            items: self.items.saturating_sub(before.items),
+            used_texts: self.used_texts.saturating_sub(before.used_texts),
+            emptied: self.emptied.saturating_sub(before.emptied),
+            hits: self.hits.saturating_sub(before.hits),
+            misses: self.misses.saturating_sub(before.misses),
+        }
     }
 }
 
@@ -289,9 +333,18 @@ impl Engine for Schemas {
         let constraint = constraint.map_err(|error| error.to_string())?;
         match &self.index {
             Some(index) => canonical(constraint, index),
-            None => Ok(Box::new(ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage))),
+            None => {
+                let matcher = ConstraintMatcher::new(constraint, GrammarConstraint::memory_usage);
+                Ok(Box::new(matcher.counting(work_of, &self.library)))
+            }
         }
     }
+}
+
+fn work_of(scratch: &GrammarScratch, library: &TreeLibrary) -> Work {
+    let GrammarStats { made, walks, steps, items, used_texts, emptied, .. } = scratch.stats();
+    let LibraryStats { hits, misses, .. } = library.stats();
+    Work { made, walks, steps, items, used_texts, emptied, hits, misses }
 }
 
 /// How long subterminal trees are kept.
@@ -418,6 +471,9 @@ fn lifted_masks(constraint: &RegexConstraint, limit: Duration) -> AllMasks {
     AllMasks { states: tokens.dfa().len(), made, ns: crate::side_by_side::measure::ns(begin) }
 }
 
+/// Counts the work of a scratch with its library.
+type Count<C> = fn(&<C as Constraint>::Scratch, &TreeLibrary) -> Work;
+
 /// A matcher of any [`Constraint`].
 #[derive(Debug)]
 pub struct ConstraintMatcher<C: Constraint> {
@@ -428,6 +484,7 @@ pub struct ConstraintMatcher<C: Constraint> {
     filled: bool,
     memory: fn(&C) -> usize,
     all_masks: Option<fn(&C, Duration) -> AllMasks>,
+    count: Option<(Count<C>, Arc<TreeLibrary>)>,
     constraint: C,
 }
 
@@ -441,8 +498,16 @@ impl<C: Constraint> ConstraintMatcher<C> {
             filled: true,
             memory,
             all_masks: None,
+            count: None,
             constraint,
         }
+    }
+
+    /// Adds the way to count the work of a scratch.
+    #[must_use]
+    pub(crate) fn counting(mut self, count: Count<C>, library: &Arc<TreeLibrary>) -> Self {
+        self.count = Some((count, Arc::clone(library)));
+        self
     }
 
     /// Adds the way to make all masks of a constraint, for the time of an eager automaton.
@@ -491,6 +556,10 @@ impl<C: Constraint> Matcher for ConstraintMatcher<C> {
 
     fn memory(&self) -> Option<usize> {
         Some((self.memory)(&self.constraint))
+    }
+
+    fn work(&self) -> Work {
+        self.count.as_ref().map_or_else(Work::default, |(count, library)| count(&self.scratch, library))
     }
 
     fn all_masks(&mut self, limit: Duration) -> Option<AllMasks> {

@@ -8,14 +8,11 @@ use unskew_core::TokenId;
 use crate::{
     Subject,
     clock::Moment,
-    engine::{Engine, Matcher},
+    engine::{Engine, Matcher, Work},
     side_by_side::measure::contains,
 };
 
 use super::files::{File, written};
-
-/// How many of a schema's masks are told with their place.
-const SLOW: usize = 5;
 
 /// The measurements of one schema. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -41,6 +38,9 @@ pub(crate) struct Walk {
     pub(crate) steps: Vec<(u64, u64)>,
     /// Whether the engine has refused a token that its mask allows.
     pub(crate) inconsistent: bool,
+    /// The work of each step.
+    #[serde(skip)]
+    work: Vec<Work>,
 }
 
 /// A mask with its place.
@@ -54,6 +54,8 @@ pub(crate) struct Slow {
     /// The end of the text before it, and the token after it.
     pub(crate) before: String,
     pub(crate) token: String,
+    /// What the engine counted meanwhile.
+    pub(crate) work: Work,
 }
 
 impl Outcome {
@@ -104,7 +106,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Measures one schema. Each instance is walked by a matcher as it was compiled, or, if `warm`, with the caches that
-/// the instances before it have left.
+/// the instances before it have left. So many of the `slowest` masks are told with their place.
 ///
 /// # Errors
 ///
@@ -114,6 +116,7 @@ pub(crate) fn measure(
     encoder: &Encoder<'_>,
     file: &File,
     warm: bool,
+    slowest: usize,
 ) -> Result<Outcome, String> {
     let mut samples = Vec::new();
     for case in &file.tests {
@@ -138,12 +141,13 @@ pub(crate) fn measure(
         }
         outcome.walks.push(walk(&mut *matcher, *valid, tokens));
     }
-    outcome.slow = slowest(&outcome.walks, &samples, encoder.subject);
+    outcome.slow = slow(&outcome.walks, &samples, encoder.subject, slowest);
     Ok(outcome)
 }
 
 fn walk(matcher: &mut dyn Matcher, valid: bool, tokens: &[TokenId]) -> Walk {
     let mut walk = Walk { valid, tokens: tokens.len(), ..Walk::default() };
+    let mut before = matcher.work();
     for (position, token) in tokens.iter().enumerate() {
         let begin = Moment::now();
         matcher.mask();
@@ -152,6 +156,9 @@ fn walk(matcher: &mut dyn Matcher, valid: bool, tokens: &[TokenId]) -> Walk {
         let begin = Moment::now();
         let taken = allowed && matcher.commit(*token);
         walk.steps.push((mask, if allowed { begin.ns() } else { 0 }));
+        let now = matcher.work();
+        walk.work.push(now.since(before));
+        before = now;
         if !taken {
             walk.inconsistent = allowed;
             walk.refused_at = Some(position);
@@ -164,7 +171,7 @@ fn walk(matcher: &mut dyn Matcher, valid: bool, tokens: &[TokenId]) -> Walk {
     walk
 }
 
-fn slowest(walks: &[Walk], samples: &[(bool, Vec<TokenId>)], subject: &Subject) -> Vec<Slow> {
+fn slow(walks: &[Walk], samples: &[(bool, Vec<TokenId>)], subject: &Subject, most: usize) -> Vec<Slow> {
     let mut steps: Vec<(u64, u64, usize, usize)> = Vec::new();
     for (instance, walk) in walks.iter().enumerate() {
         for (position, (mask, commit)) in walk.steps.iter().enumerate() {
@@ -172,13 +179,14 @@ fn slowest(walks: &[Walk], samples: &[(bool, Vec<TokenId>)], subject: &Subject) 
         }
     }
     steps.sort_unstable_by(|left, right| right.cmp(left));
-    steps.truncate(SLOW);
+    steps.truncate(most);
     let text = |ids: &[TokenId]| String::from_utf8_lossy(&subject.vocabulary.decode(ids)).into_owned();
     let slow = steps.into_iter().map(|(ns, mask, instance, position)| {
         let tokens = &samples[instance].1;
         let (before, token) =
             (text(&tokens[position.saturating_sub(16)..position]), text(&tokens[position..=position]));
-        Slow { ns, mask, instance, position, before, token }
+        let work = walks[instance].work[position];
+        Slow { ns, mask, instance, position, before, token, work }
     });
     slow.collect()
 }

@@ -14,6 +14,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the body of a program that talks to its user")]
 
+mod causes;
 mod files;
 mod measure;
 mod report;
@@ -69,6 +70,9 @@ pub(crate) struct Options {
     /// Write the distributions as SVG
     #[arg(long, value_name = "OUT")]
     plot: Option<PathBuf>,
+    /// So many of the slowest masks of all schemas by cause
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
+    causes: Option<usize>,
     /// Milliseconds for one schema with all its instances
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     limit_ms: u64,
@@ -97,6 +101,12 @@ pub(crate) struct Options {
 impl Options {
     fn limit(&self) -> Duration {
         Duration::from_millis(self.limit_ms)
+    }
+
+    /// How many masks of a schema are told with their place.
+    fn slowest(&self) -> usize {
+        const LISTED: usize = 5;
+        self.causes.unwrap_or(LISTED).max(LISTED)
     }
 
     /// In bytes.
@@ -254,6 +264,7 @@ impl<'a> Client<'a> {
         }
         args.extend(options.warm.then(|| "--warm".to_owned()));
         args.extend(options.clock.cpu_time.then(|| "--cpu-time".to_owned()));
+        args.extend(options.causes.iter().flat_map(|most| ["--causes".to_owned(), most.to_string()]));
         let running = self.running.insert(Process::start(&self.program, &args)?);
         self.result.ready = Some(running.answer(START, options.memory())?);
         self.served = 0;
@@ -289,8 +300,8 @@ fn serve(builder: &Builder, options: &Options, output: &mut dyn Write) -> Result
     }))?;
     for line in std::io::stdin().lines() {
         let path = line.map_err(|error| error.to_string())?;
-        let outcome =
-            File::read(Path::new(&path)).and_then(|file| measure(&*engine, &encoder, &file, options.warm));
+        let outcome = File::read(Path::new(&path))
+            .and_then(|file| measure(&*engine, &encoder, &file, options.warm, options.slowest()));
         send(serde_json::to_string(&Answer { outcome, peak: memory_of("self", "VmHWM:") }))?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{EngineResult, Options, measure::Outcome};
+use super::{EngineResult, Options, causes::causes, measure::Outcome};
 use crate::{
     clock,
     engine::SCHEMA,
@@ -178,6 +178,9 @@ pub(crate) fn report(
     out += &refused(results);
     out += &wrong(names, results);
     out += &slowest(names, results);
+    if let Some(most) = options.causes {
+        out += &causes(results, most);
+    }
     out
 }
 

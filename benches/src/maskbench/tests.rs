@@ -31,7 +31,7 @@ fn files() -> Vec<File> {
 
 fn outcomes(engine: &dyn Engine, subject: &Subject) -> Vec<Result<Outcome, String>> {
     let encoder = Encoder::new(subject);
-    files().iter().map(|file| measure(engine, &encoder, file, false)).collect()
+    files().iter().map(|file| measure(engine, &encoder, file, false, 5)).collect()
 }
 
 /// An engine that is wrong.
@@ -102,7 +102,7 @@ fn our_engine_is_right_about_all_instances() {
     // Warm and cold matchers say the same.
     let encoder = Encoder::new(&subject);
     for (file, cold) in files().iter().zip(&outcomes) {
-        let warm = measure(&*engine, &encoder, file, true).unwrap();
+        let warm = measure(&*engine, &encoder, file, true, 5).unwrap();
         let said = |outcome: &Outcome| outcome.walks.iter().map(|walk| walk.refused_at).collect::<Vec<_>>();
         assert_eq!(said(&warm), said(cold.as_ref().unwrap()));
     }
@@ -118,7 +118,7 @@ fn order_is_an_option() {
     .unwrap();
     let wrong = ours_for_schemas().into_iter().map(|builder| {
         let engine = (builder.build)(&subject).unwrap();
-        measure(&*engine, &Encoder::new(&subject), &file, false).unwrap().wrong()
+        measure(&*engine, &Encoder::new(&subject), &file, false, 5).unwrap().wrong()
     });
     // In the schema's order, in any order, and in its order with canonical spelling.
     assert_eq!(wrong.collect::<Vec<_>>(), [(1, 0), (0, 0), (1, 0)]);

@@ -30,6 +30,7 @@ impl Grammar {
             nodes: Vec::new(),
             parts: Vec::new(),
             unordered: Vec::new(),
+            grouped: 0,
             ids: HashMap::new(),
             counted: HashMap::new(),
             units: Vec::new(),
@@ -43,6 +44,7 @@ impl Grammar {
     pub fn extended(&self, limits: &GrammarLimits) -> GrammarBuilder {
         let ids = self.terminals().map(|terminal| (self.terminal(terminal).clone(), terminal)).collect();
         let Self { rules, terminals, names, nodes, parts, unordered, ignored, .. } = self.clone();
+        let grouped = unordered.iter().map(Unordered::size).sum();
         GrammarBuilder {
             rules,
             terminals,
@@ -50,6 +52,7 @@ impl Grammar {
             nodes,
             parts,
             unordered,
+            grouped,
             ids,
             ignored,
             ..Self::builder(limits)
@@ -66,9 +69,11 @@ pub struct GrammarBuilder {
     pub(super) nodes: Vec<Node>,
     pub(super) parts: Vec<ExprId>,
     pub(super) unordered: Vec<Unordered>,
+    /// The sum of their sizes. A schema asks for the size at each of its rules.
+    pub(super) grouped: usize,
     pub(super) ids: HashMap<Terminal, TerminalId>,
     /// The automata of distinct terminals, by address, each with the number of its texts.
-    pub(super) counted: HashMap<usize, (Arc<Dfa>, u32)>,
+    pub(super) counted: HashMap<usize, (Arc<Dfa>, Arc<Remaining>)>,
     /// The marks and units of which any number was asked for.
     pub(super) units: Vec<Arc<Units>>,
     pub(super) ignored: Option<TerminalId>,
@@ -236,12 +241,12 @@ impl GrammarBuilder {
         texts: impl IntoIterator<Item = impl AsRef<[u8]>>,
         most: Option<u32>,
     ) -> Result<ExprId, GrammarError> {
-        let (_, all) = *self
-            .counted
-            .entry(Arc::as_ptr(dfa).addr())
-            .or_insert_with(|| (Arc::clone(dfa), Remaining::new(dfa).of(dfa.start())));
+        let known = self.counted.entry(Arc::as_ptr(dfa).addr());
+        let (_, remaining) = known.or_insert_with(|| (Arc::clone(dfa), Arc::new(Remaining::new(dfa))));
+        let all = remaining.of(dfa.start());
         match Difference::new(Arc::clone(dfa), texts) {
             Some(difference) if has_enough(&difference, all, most) => {
+                let difference = difference.counted(remaining);
                 Ok(self.terminal(Terminal::Distinct(Arc::new(difference)), || name.to_owned()))
             }
             _ => Err(GrammarError::FewTexts { name: name.to_owned() }),
@@ -464,6 +469,7 @@ impl GrammarBuilder {
     /// A group, to be used as the whole body of a rule and as no part of another expression, so that it
     /// begins and ends where a rule does.
     pub(crate) fn unordered_body(&mut self, unordered: Unordered) -> ExprId {
+        self.grouped += unordered.size();
         self.unordered.push(unordered);
         self.push(Node::Unordered(number(self.unordered.len() - 1)))
     }
@@ -497,12 +503,7 @@ impl GrammarBuilder {
 
     /// The number of rules, terminals and expression nodes so far, as [`GrammarLimits::nodes`] counts them.
     pub fn size(&self) -> usize {
-        let of_choice = |choice: &MemberChoice| choice.members().count() + choice.ways.len();
-        let members = self
-            .unordered
-            .iter()
-            .map(|group| group.members.len() + group.choices.iter().map(of_choice).sum::<usize>());
-        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + members.sum::<usize>()
+        self.rules.len() + self.terminals.len() + self.nodes.len() + self.parts.len() + self.grouped
     }
 
     /// A use of `terminal`, of any kind.

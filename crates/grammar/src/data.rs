@@ -110,6 +110,12 @@ impl Unordered {
         number(self.members.iter().filter(|(_, required)| *required).count())
     }
 
+    /// The number of its members, of those in choices once more, and of the ways of choices.
+    pub(crate) fn size(&self) -> usize {
+        let of_choice = |choice: &MemberChoice| choice.members().count() + choice.ways.len();
+        self.members.len() + self.choices.iter().map(of_choice).sum::<usize>()
+    }
+
     /// Whether no member, or no other than this one, has to be read.
     pub(crate) fn may_be_left(&self, but_for: Option<u32>) -> bool {
         self.members.iter().zip(0..).all(|((_, required), member)| !required || Some(member) == but_for)

@@ -44,3 +44,8 @@ pub mod terminal {
         pub use crate::terminal::remaining::{MANY, Remaining};
     }
 }
+
+/// Grammars within a language.
+pub mod within {
+    pub use crate::within::Narrowed;
+}

@@ -49,6 +49,23 @@ impl Grammar {
         self.within_each(language, limits, |_, _| ())
     }
 
+    /// The same after other grammars within the same language, whose automata are not narrowed again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`within`](Self::within).
+    #[doc(hidden)]
+    pub fn within_known(
+        &self,
+        language: &Dfa,
+        limits: &GrammarLimits,
+        known: &mut Narrowed,
+    ) -> Result<Self, GrammarError> {
+        let dfas = DfaAlgebra::new(&limits.regex);
+        let mut within = Within { grammar: self, language, dfas, known: &mut known.0 };
+        self.with_terminals(|terminal| within.terminal(terminal))
+    }
+
     /// The same; `each` is told what every terminal has become.
     #[doc(hidden)]
     pub fn within_each(
@@ -57,8 +74,8 @@ impl Grammar {
         limits: &GrammarLimits,
         mut each: impl FnMut(TerminalId, Option<&Terminal>),
     ) -> Result<Self, GrammarError> {
-        let mut within =
-            Within { grammar: self, language, dfas: DfaAlgebra::new(&limits.regex), known: HashMap::new() };
+        let (dfas, mut known) = (DfaAlgebra::new(&limits.regex), HashMap::new());
+        let mut within = Within { grammar: self, language, dfas, known: &mut known };
         self.with_terminals(|terminal| {
             let made = within.terminal(terminal)?;
             each(terminal, made.as_ref());
@@ -70,11 +87,15 @@ impl Grammar {
 /// Automata with their narrowed ones; `None` where nothing is left.
 type Known = HashMap<*const Dfa, (Arc<Dfa>, Option<Arc<Dfa>>)>;
 
+/// The automata of several grammars, and what one language has of each.
+#[derive(Debug, Default)]
+pub struct Narrowed(Known);
+
 struct Within<'a> {
     grammar: &'a Grammar,
     language: &'a Dfa,
     dfas: DfaAlgebra,
-    known: Known,
+    known: &'a mut Known,
 }
 
 impl Within<'_> {
@@ -97,11 +118,12 @@ impl Within<'_> {
                     return Ok(Some(old.clone()));
                 }
                 // A grammar counts on a number of texts, which is smaller now.
-                if Remaining::new(&base).of(base.start()) != MANY {
+                let remaining = Arc::new(Remaining::new(&base));
+                if remaining.of(base.start()) != MANY {
                     return Err(GrammarError::TooFewLeft { name: name() });
                 }
                 Difference::new(base, difference.texts())
-                    .map(|difference| Terminal::Distinct(Arc::new(difference)))
+                    .map(|difference| Terminal::Distinct(Arc::new(difference.counted(&remaining))))
             }
             Terminal::Counted(counted) => {
                 // Where any number of units is within the language, so is this one, and no automaton of it is needed.

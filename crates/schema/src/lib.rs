@@ -72,6 +72,7 @@ pub use options::{MemberOrder, SchemaOptions, Separators, Spelling, Whitespace};
 use unskew_grammar::Grammar;
 
 use normalize::expander::Expander;
+use text::languages::Languages;
 
 /// Compiles the schema `text` to the grammar of the JSON texts that satisfy it.
 ///
@@ -81,15 +82,43 @@ use normalize::expander::Expander;
 ///
 /// [`SchemaError`]. If several keywords cannot be enforced, the error names one of them; [`explain()`] lists all.
 pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Result<Grammar, SchemaError> {
-    expanded(text, options, limits, |expander| {
+    grammar_with(text, options, limits, &mut KnownAutomata::default())
+}
+
+/// The automata of schemas that were compiled, for those that come next. The tools of a request have strings and names
+/// in common, and in the style of a model these take 100 times as long as the rest.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct KnownAutomata(Option<Languages>);
+
+/// As [`grammar()`], with automata that other schemas have made.
+#[doc(hidden)]
+pub fn grammar_with(
+    text: &str,
+    options: &SchemaOptions,
+    limits: &SchemaLimits,
+    known: &mut KnownAutomata,
+) -> Result<Grammar, SchemaError> {
+    let languages = match known.0.take() {
+        Some(languages) => languages.again(options, limits),
+        None => Languages::new(options, limits),
+    };
+    let schemas = document::schemas::Schemas::read(text, options, limits);
+    let made = schemas.and_then(|schemas| {
+        let expander = Expander::with_languages(schemas, languages, options, limits);
         let mut emitter = emit::emitter::Emitter::new(expander, options, limits)?;
         match emitter.grammar() {
             Err(SchemaError::Unsatisfiable { .. }) => {
                 Err(trials::Trials::new(emitter.ex, options, limits).conflict())
             }
-            made => made,
+            made => {
+                known.0 = Some(emitter.ex.languages);
+                made
+            }
         }
-    })
+    });
+    // Each part reports a cancelled automaton as an error of its own.
+    made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 
 /// What a user should know of a schema beside its fates: that it constrains nothing, or that it was found inside of an
@@ -110,19 +139,6 @@ pub fn grammar(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Re
 pub fn notes(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Vec<String> {
     let schemas = document::schemas::Schemas::read(text, options, limits);
     schemas.map_or_else(|_| vec![], |schemas| schemas.notes)
-}
-
-/// Reads a schema, and makes something of it.
-fn expanded<T>(
-    text: &str,
-    options: &SchemaOptions,
-    limits: &SchemaLimits,
-    make: impl FnOnce(Expander) -> Result<T, SchemaError>,
-) -> Result<T, SchemaError> {
-    let schemas = document::schemas::Schemas::read(text, options, limits);
-    let made = schemas.and_then(|schemas| make(Expander::new(schemas, options, limits)));
-    // Each part reports a cancelled automaton as an error of its own.
-    made.map_err(|error| if options.cancel.is_cancelled() { SchemaError::Cancelled } else { error })
 }
 
 #[doc = include_str!("../README.md")]

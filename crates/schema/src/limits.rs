@@ -18,10 +18,10 @@ pub struct SchemaLimits {
     /// The nesting of arrays and objects in the schema's text. Default: 1,000.
     pub nest: usize,
     /// The number of sets of schemas that one value must satisfy together; each set becomes a rule. Default:
-    /// 50,000.
+    /// 100,000.
     pub rules: usize,
     /// The number of branches of `anyOf`, `oneOf`, `if` and negations after they are multiplied out, over the whole
-    /// schema. Default: 50,000.
+    /// schema, beyond one for each value of its text. Default: 50,000.
     pub alternatives: usize,
     /// The nesting of values in [indented](crate::Whitespace::Indent) output, where each level has its own rules. A
     /// path of schemas without repetition may be deeper. Default: 20.
@@ -52,19 +52,19 @@ pub struct SchemaLimits {
     pub automata_bytes: usize,
     /// Limits for the grammar; only [`nodes`](GrammarLimits::nodes) and [`state_items`](GrammarLimits::state_items)
     /// are used. A value with more branches than a parser state can hold is refused, so that no output comes to a
-    /// dead end. Default: a million nodes, 2^20 items, and masks of 2^40 steps.
+    /// dead end. Default: two million nodes, 2^20 items, and masks of 2^40 steps.
     pub grammar: GrammarLimits,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
         let mut grammar = GrammarLimits::default();
-        grammar.nodes = 1_000_000;
+        grammar.nodes = 2_000_000;
         (grammar.state_items, grammar.mask_steps) = (1 << 20, 1 << 40);
         Self {
             schema_bytes: 8 << 20,
             nest: 1_000,
-            rules: 50_000,
+            rules: 100_000,
             alternatives: 50_000,
             levels: 20,
             carried: 2_000_000,

@@ -8,11 +8,12 @@ use unskew_automata::{Dfa, Dialect};
 use unskew_core::Vocabulary;
 use unskew_grammar::{ExprId, Grammar, GrammarBuilder};
 use unskew_notation::{GrammarFormat, GrammarOptions};
+use unskew_schema::KnownAutomata;
 
 use super::{
     TagError, TagOptions,
     free::Free,
-    schemas::Written,
+    schemas::{Strings, Written},
     tokens::{Named, Sets},
 };
 use crate::{Explained, fields::Fields};
@@ -75,6 +76,9 @@ pub(super) struct Lowering<'a> {
     pub(super) vocabulary: Option<&'a Vocabulary>,
     pub(super) sets: Sets,
     pub(super) read: Vec<Explained>,
+    /// Of the schemas so far.
+    pub(super) known: KnownAutomata,
+    pub(super) strings: Option<Strings>,
     /// Whether the fates of keywords are asked for.
     pub(super) explains: bool,
     /// Whether a tag whose schema cannot be enforced is left as free text.
@@ -86,7 +90,8 @@ impl<'a> Lowering<'a> {
         let free = Free::new(&options.limits.grammar.regex);
         let builder = Grammar::builder(&options.limits.grammar);
         let (sets, read) = (Sets::default(), Vec::new());
-        Self { builder, free, options, vocabulary, sets, read, explains, frees: false }
+        let known = KnownAutomata::default();
+        Self { builder, free, options, vocabulary, sets, read, known, strings: None, explains, frees: false }
     }
 
     pub(super) fn finish(mut self, whole: Made) -> (Result<Grammar, TagError>, Vec<Explained>) {

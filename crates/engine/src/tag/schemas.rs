@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use unskew_grammar::Grammar;
+use unskew_automata::{Dfa, Limits, RegexError};
+use unskew_grammar::{Grammar, kit::within::Narrowed};
 use unskew_schema::{ElementStyle, MemberOrder, SchemaError, SchemaOptions, Whitespace};
 
 use super::{
@@ -23,6 +24,22 @@ pub(super) struct Written {
     pub(super) excludes: Vec<String>,
     /// As elements; `None` is JSON.
     pub(super) style: Option<ElementStyle>,
+}
+
+/// Strings without some texts, for all schemas that are written alike.
+pub(super) struct Strings {
+    excludes: Vec<String>,
+    style: Option<ElementStyle>,
+    without: Dfa,
+    narrowed: Narrowed,
+}
+
+impl Strings {
+    fn new(written: &Written, limits: &Limits) -> Result<Self, RegexError> {
+        let Written { excludes, style, .. } = written;
+        let without = Free::new(limits).strings_without(excludes, style.as_ref())?;
+        Ok(Self { excludes: excludes.clone(), style: style.clone(), without, narrowed: Narrowed::default() })
+    }
 }
 
 impl Lowering<'_> {
@@ -105,7 +122,13 @@ impl Lowering<'_> {
         Ok(self.builder.import(&any))
     }
 
-    fn grammar_of(&self, text: &str, at: &str, written: &Written, options: &SchemaOptions) -> Made<Grammar> {
+    fn grammar_of(
+        &mut self,
+        text: &str,
+        at: &str,
+        written: &Written,
+        options: &SchemaOptions,
+    ) -> Made<Grammar> {
         let of = |error: &SchemaError| {
             let message = chain(error);
             let pointer = error.pointer().and_then(|pointer| Some((pointer, pointer.strip_prefix('#')?)));
@@ -115,14 +138,21 @@ impl Lowering<'_> {
             TagError::new(&format!("{at}{inside}"), why.unwrap_or(&message))
         };
         let limits = &self.options.limits;
-        let mut grammar =
-            unskew_schema::grammar(text, options, &limits.schema).map_err(|error| of(&error))?;
+        let made = unskew_schema::grammar_with(text, options, &limits.schema, &mut self.known);
+        let mut grammar = made.map_err(|error| of(&error))?;
         if !written.excludes.is_empty() {
-            // A string and a name are one terminal each.
-            let mut free = Free::new(&limits.grammar.regex);
-            let strings = free.strings_without(&written.excludes, written.style.as_ref());
-            let strings = strings.map_err(|error| TagError::of(at, &error))?;
-            let within = grammar.within(&strings, &limits.grammar);
+            // A string and a name are one terminal each. The tools of a request are written alike.
+            let known = self.strings.take();
+            let known =
+                known.filter(|known| known.excludes == written.excludes && known.style == written.style);
+            let mut strings = match known {
+                Some(known) => known,
+                None => {
+                    Strings::new(written, &limits.grammar.regex).map_err(|error| TagError::of(at, &error))?
+                }
+            };
+            let within = grammar.within_known(&strings.without, &limits.grammar, &mut strings.narrowed);
+            self.strings = Some(strings);
             grammar = within.map_err(|error| TagError::of(at, &error))?;
         }
         match grammar.analysis().rule(grammar.start()).productive {

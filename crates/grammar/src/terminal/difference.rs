@@ -13,12 +13,15 @@
 //! Tried instead: the difference as an automaton. One mask in a hundred took 1.7 ms on real schemas, nearly
 //! always for the tree of a name.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+};
 
 use unskew_automata::{Dfa, RegexError, StateId, dfa::DfaAlgebra};
 use unskew_core::ids::{Id, number as id};
 
-use super::ScanState;
+use super::{ScanState, remaining::Remaining};
 use crate::terminal::COUNTS;
 
 /// A regular language minus finitely many texts. Never empty.
@@ -31,6 +34,8 @@ pub struct Difference {
     nodes: Box<[Node]>,
     /// Bytes with their child nodes.
     children: Box<[(u8, u32)]>,
+    /// Of the automaton.
+    remaining: OnceLock<Arc<Remaining>>,
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +136,24 @@ impl Difference {
                 || base.edges(state).any(|edge| edge.bytes.clone().into_iter().any(leaves));
         }
         let is_live = nodes[0].is_live;
-        is_live.then(|| Self { base, texts: texts.into(), nodes: nodes.into(), children: children.into() })
+        is_live.then(|| Self {
+            base,
+            texts: texts.into(),
+            nodes: nodes.into(),
+            children: children.into(),
+            remaining: OnceLock::new(),
+        })
+    }
+
+    /// The same, where the texts of the automaton were counted.
+    pub(crate) fn counted(self, remaining: &Arc<Remaining>) -> Self {
+        Self { remaining: OnceLock::from(Arc::clone(remaining)), ..self }
+    }
+
+    /// The number of texts of the automaton of the base language, counted at the first call.
+    #[doc(hidden)]
+    pub fn remaining(&self) -> &Arc<Remaining> {
+        self.remaining.get_or_init(|| Arc::new(Remaining::new(&self.base)))
     }
 
     /// The automaton of the base language.

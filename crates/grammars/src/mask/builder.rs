@@ -15,7 +15,10 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use hashbrown::HashMap;
 use unskew_core::{TokenId, TokenMask};
-use unskew_grammar::kit::terminal::{ScanState, difference::Below};
+use unskew_grammar::{
+    Difference,
+    kit::terminal::{ScanState, difference::Below},
+};
 use unskew_trie::TokenTrie;
 
 use super::{
@@ -30,9 +33,10 @@ use crate::{
         states::ParserState,
     },
     trees::{
+        library::TreeLibrary,
         nodes::{ENTRY, ParentKey, TreeNode},
         points::{Fused, OpenNode, Origin, Segment},
-        suffixes::{SuffixNode, SuffixTrie},
+        suffixes::{Exits, SuffixNode, SuffixTrie},
     },
 };
 
@@ -237,40 +241,41 @@ impl MaskBuilder<'_> {
         }
     }
 
+    /// Marks for verification the tokens that continue after `origin` with a text that `terminal` leaves out, or that
+    /// none of its texts begins with.
+    ///
+    /// Tried instead: all tokens in which such a text occurs, once for each terminal. Every object of a schema has a
+    /// terminal of its own, and the search was half of the median first mask.
+    pub(crate) fn verify_after(&mut self, origin: &Origin, terminal: ScanTerminal) {
+        let Some(difference) = self.compiled.terminals.difference(terminal) else { return };
+        let library = &self.trees.library;
+        let suffixes = match origin {
+            Origin::Root | Origin::Begun => Suffixes::Exits(library.all()),
+            Origin::Exits(node) => Suffixes::Exits(&node.exits),
+            Origin::Suffix(holder, index, at) => {
+                let exits = holder.as_ref().map_or(library.all(), |holder| &holder.exits);
+                Suffixes::After(exits.groups[*index].trie(library), *at)
+            }
+        };
+        let begin = difference.start();
+        each_left_out(library, difference, begin, suffixes, |_, tokens| {
+            self.to_verify.extend_from_slice(tokens)
+        });
+    }
+
     /// Finds the tokens with which the terminal of a hypothesis may end as a text that it leaves out. Those that it
     /// cannot read in any way are added to `to_reject`; the others are marked for verification.
     fn find_left_out(&mut self, hypothesis: Hypothesis, to_reject: &mut Vec<TokenId>) {
-        /// On the way to a text that is left out: the node of the tokens that take it, and whether another text may
-        /// have ended before.
-        struct Way<'t> {
-            at: Option<(&'t SuffixTrie, SuffixNode)>,
-            state: ScanState,
-            has_ended: bool,
-        }
         let Hypothesis { terminal, progress, .. } = hypothesis;
         let terminals = &self.compiled.terminals;
         let Some(terminal) = terminal.filter(|terminal| !terminals.is_literal(*terminal)) else { return };
         let Some(difference) = self.compiled.terminals.difference(terminal) else { return };
         let library = &self.trees.library;
-        let mut open = vec![Way { at: None, state: progress.state(), has_ended: false }];
-        while let Some(Way { at, state, has_ended }) = open.pop() {
-            let has_ended = has_ended || difference.is_accepting(state);
-            for (byte, next, below) in difference.all_below(state) {
-                let child = match at {
-                    Some((trie, at)) => trie.child(at, byte).map(|at| (trie, at)),
-                    None => {
-                        let group = library.all().group(byte);
-                        group.map(|(_, group)| (group.trie(library), SuffixTrie::FIRST))
-                    }
-                };
-                let Some((trie, at)) = child else { continue };
-                match below {
-                    Below::Inner => open.push(Way { at: child, state: next, has_ended }),
-                    Below::Dead if !has_ended => to_reject.extend_from_slice(trie.below(at)),
-                    Below::Dead | Below::LeftOut => self.to_verify.extend_from_slice(trie.below(at)),
-                }
-            }
-        }
+        let all = Suffixes::Exits(library.all());
+        each_left_out(library, difference, progress.state(), all, |is_rejected, tokens| {
+            let list = if is_rejected { &mut *to_reject } else { &mut *self.to_verify };
+            list.extend_from_slice(tokens);
+        });
     }
 
     /// The root of the tree of a terminal in a state.
@@ -287,5 +292,49 @@ impl MaskBuilder<'_> {
     /// The state in which `terminal` begins.
     pub(crate) fn start(&self, terminal: ScanTerminal) -> ScanState {
         self.compiled.terminals.scan(terminal).expect("it reads bytes").start()
+    }
+}
+
+/// The rests of tokens.
+#[derive(Clone, Copy)]
+enum Suffixes<'t> {
+    Exits(&'t Exits),
+    After(&'t SuffixTrie, SuffixNode),
+}
+
+/// Calls `found` with the tokens that go on among `suffixes` from `state` to a text that `difference` leaves out, or
+/// to one that none of its texts begins with; and with whether no text of it has ended before, and none will.
+fn each_left_out<'t>(
+    library: &'t TreeLibrary,
+    difference: &Difference,
+    state: ScanState,
+    suffixes: Suffixes<'t>,
+    mut found: impl FnMut(bool, &'t [TokenId]),
+) {
+    // With whether another text may have ended before.
+    let mut open = vec![(suffixes, state, false)];
+    while let Some((suffixes, state, has_ended)) = open.pop() {
+        let has_ended = has_ended || difference.is_accepting(state);
+        let mut visit = |trie: &'t SuffixTrie, at: SuffixNode, next: ScanState, below: Below| match below {
+            Below::Inner => open.push((Suffixes::After(trie, at), next, has_ended)),
+            Below::Dead => found(!has_ended, trie.below(at)),
+            Below::LeftOut => found(false, trie.below(at)),
+        };
+        let below = difference.all_below(state);
+        match suffixes {
+            Suffixes::Exits(exits) => {
+                for (byte, next, below) in below {
+                    if let Some((_, group)) = exits.group(byte) {
+                        visit(group.trie(library), SuffixTrie::FIRST, next, below);
+                    }
+                }
+            }
+            Suffixes::After(trie, at) => {
+                let below = below.map(|(byte, next, below)| (byte, (next, below)));
+                for (child, (next, below)) in trie.children_of(at, below) {
+                    visit(trie, child, next, below);
+                }
+            }
+        }
     }
 }

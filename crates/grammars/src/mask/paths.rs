@@ -267,7 +267,7 @@ impl MaskBuilder<'_> {
                     || self.is_in_loop(segment, edge)
             };
             if !last.is_some_and(is_fused) {
-                self.verify_inside(terminal);
+                self.verify_after(origin, terminal);
                 let (node, start) = self.child(origin, terminal);
                 self.buffers.open.push(OpenNode {
                     node,

@@ -196,7 +196,7 @@ impl Terminals {
                 Terminal::Distinct(difference) => {
                     let base = difference.base();
                     let known = remaining.entry(Arc::as_ptr(base).addr());
-                    Some(Arc::clone(known.or_insert_with(|| Arc::new(Remaining::new(base)))))
+                    Some(Arc::clone(known.or_insert_with(|| Arc::clone(difference.remaining()))))
                 }
                 _ => None,
             });

@@ -215,14 +215,27 @@ impl SuffixTrie {
         &self.tokens[tokens as usize..self.nodes[end as usize].tokens as usize]
     }
 
-    /// The child of a node with this byte, if there is one.
-    #[inline]
-    pub(crate) fn child(&self, at: SuffixNode, byte: u8) -> Option<SuffixNode> {
-        self.child_from(at.raw(), at.raw() + 1, byte).ok().map(SuffixNode::of)
+    /// The children of a node with these bytes, which ascend, each with what comes with its byte.
+    pub(crate) fn children_of<T>(
+        &self,
+        at: SuffixNode,
+        bytes: impl Iterator<Item = (u8, T)>,
+    ) -> impl Iterator<Item = (SuffixNode, T)> {
+        let mut from = at.raw() + 1;
+        bytes.filter_map(move |(byte, with)| match self.child_from(at.raw(), from, byte) {
+            Ok(child) => {
+                from = child;
+                Some((SuffixNode::of(child), with))
+            }
+            Err(after) => {
+                from = after;
+                None
+            }
+        })
     }
 
-    /// As [`child`](Self::child), where `from` is the first child that may be it. If there is none, the child or the
-    /// end after the place where it would be.
+    /// The child of a node with this byte, where `from` is the first child that may be it. If there is none, the child
+    /// or the end after the place where it would be.
     #[inline]
     fn child_from(&self, at: u32, from: u32, byte: u8) -> Result<u32, u32> {
         let end = self.nodes[at as usize].end;

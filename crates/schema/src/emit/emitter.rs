@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
 use unskew_grammar::{ExprId, Grammar, GrammarBuilder, RuleId};
 
-use super::elements::Form;
+use super::{elements::Form, one_text::OneTexts};
 use crate::{
     ElementStyle, MemberOrder, SchemaError, SchemaLimits, SchemaOptions, Separators, Whitespace,
     document::{
@@ -70,10 +70,12 @@ pub(crate) struct Emitter {
     pub(super) terminals: HashMap<*const Dfa, ExprId>,
     /// The string expression of each automaton over text, keyed by its address.
     pub(super) strings: HashMap<*const Dfa, ExprId>,
-    /// The expression of unique names of each automaton over text, keyed by its address and by whether it is of JSON.
-    pub(crate) distinct_names: HashMap<(*const Dfa, bool), Distinct>,
+    /// The written names of each automaton over text, keyed by its address and by whether they are of JSON.
+    pub(crate) distinct_names: HashMap<(*const Dfa, bool), Arc<Dfa>>,
     /// The expression of unique items that satisfy a set of schemas; `None` if there are none.
     pub(crate) distinct_items: HashMap<Rc<[Literal]>, Option<DistinctItem>>,
+    /// The texts of values in items that `uniqueItems` compares.
+    pub(super) one_texts: OneTexts,
     pub(super) kept: Vec<Arc<Dfa>>,
     /// By rule, by text and by list of parts: the call, the literal and the concatenation.
     pub(super) calls: HashMap<RuleId, ExprId>,
@@ -145,6 +147,7 @@ impl Emitter {
             strings: HashMap::new(),
             distinct_names: HashMap::new(),
             distinct_items: HashMap::new(),
+            one_texts: HashMap::new(),
             kept: vec![],
             calls: HashMap::new(),
             literals: HashMap::new(),
@@ -206,6 +209,7 @@ impl Emitter {
         self.strings.clear();
         self.distinct_names.clear();
         self.distinct_items.clear();
+        self.one_texts.clear();
         self.calls.clear();
         self.literals.clear();
         self.sequences.clear();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use unskew_automata::Dfa;
 use unskew_grammar::{ExprId, RuleId};
 
@@ -96,9 +97,6 @@ impl Emitter {
             let allowed = self.ex.names(&[*literal])?;
             all = all.and_then(|all| self.ex.languages.and(&all, &allowed));
         }
-        let texts: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let declared = self.ex.languages.texts(&texts);
-        let all = all.and_then(|all| self.ex.languages.minus(&all, &declared?));
         let all = self.ex.located(node, all)?;
         let mut classes = vec![NameClass { names: all, schemas: vec![], matched: vec![false; groups.len()] }];
         for (index, (patterns, _)) in groups.iter().enumerate() {
@@ -127,10 +125,16 @@ impl Emitter {
                 }
             }
         }
+        // The names of a class are those of a language but for the declared ones. As one automaton they are as large as
+        // the trie of the declared names, once for each class.
+        let declared: HashSet<&str> = names.iter().map(|name| &**name).collect();
         let mut named = vec![];
         for NameClass { names: language, mut schemas, matched } in classes {
-            let few = language.as_deref().and_then(|names| few_texts(names, u64::from(self.ex.limits.names)));
-            if let Some(few) = few {
+            let limit = self.ex.limits.names as usize;
+            let most = (limit + declared.len()) as u64;
+            let few = language.as_deref().and_then(|names| few_texts(names, most));
+            let few = few.map(|few| few.into_iter().filter(|name| !declared.contains(&**name)).collect());
+            if let Some(few) = few.filter(|few: &Vec<String>| few.len() <= limit) {
                 for name in few {
                     if let Some(set) = self.ex.member_conditions(shape, &name)? {
                         let member = self.named_member(shape, &name, &set, false)?;
@@ -162,7 +166,7 @@ impl Emitter {
                 }
                 let set = set.iter().copied().chain(witnesses.iter().filter_map(|witness| witness.value));
                 if let (Some(language), Some(set)) = (language, self.ex.normal(set.collect()))
-                    && let Some(name) = self.new_name(node, &language)?
+                    && let Some(name) = self.new_name(node, &language, names)?
                     && let Some((member, rules)) = self.member_of(Name::Read(name.expr), &set)?
                 {
                     counts.push(NameCount { found, most: name.most, rules });
@@ -204,26 +208,44 @@ impl Emitter {
         Ok(made.map(|name| self.builder.distinct("name", &name, written, None)).transpose()?)
     }
 
-    /// One of `names` that the object does not have. `names` has more than a few names. `None` if none can be written.
-    fn new_name(&mut self, node: Option<NodeId>, names: &Arc<Dfa>) -> Result<Option<Distinct>, SchemaError> {
+    /// One of `names` that the object does not have and that is not `declared`. `None` if none can be written.
+    fn new_name(
+        &mut self,
+        node: Option<NodeId>,
+        names: &Arc<Dfa>,
+        declared: &[Box<str>],
+    ) -> Result<Option<Distinct>, SchemaError> {
         let key = (Arc::as_ptr(names), self.form == Form::Json);
-        if let Some(known) = self.distinct_names.get(&key) {
-            return Ok(Some(*known));
-        }
-        let written = match self.form {
-            Form::Json => {
-                let written = self.ex.languages.spelled_once(names);
-                self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?
+        let written = match self.distinct_names.get(&key) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let written = match self.form {
+                    Form::Json => {
+                        let written = self.ex.languages.spelled_once(names);
+                        self.ex.located(node, written)?.ok_or(SchemaError::unsatisfiable())?
+                    }
+                    _ => match self.element_names(node, Some(names))? {
+                        Some(written) => written,
+                        None => return Ok(None),
+                    },
+                };
+                self.keep(names);
+                self.distinct_names.insert(key, Arc::clone(&written));
+                written
             }
-            _ => match self.element_names(node, Some(names))? {
-                Some(written) => written,
-                None => return Ok(None),
-            },
         };
-        let most = texts(&written);
-        let made = Distinct { expr: self.builder.distinct("name", &written, [""; 0], most)?, most };
-        self.keep(names);
-        self.distinct_names.insert(key, made);
-        Ok(Some(made))
+        let mut out = match self.form {
+            Form::Json => declared.iter().map(|name| self.json_string(name)).collect(),
+            _ => self.element_texts(declared),
+        };
+        out.retain(|text| written.accepts(text.as_bytes()));
+        out.sort_unstable();
+        out.dedup();
+        let left = |all: u32| all.saturating_sub(u32::try_from(out.len()).unwrap_or(u32::MAX));
+        let most = texts(&written).map(left);
+        if most == Some(0) {
+            return Ok(None);
+        }
+        Ok(Some(Distinct { expr: self.builder.distinct("name", &written, out, most)?, most }))
     }
 }

@@ -42,6 +42,9 @@ const ITEM: usize = 1 << 16;
 /// The largest number of items that an array inside of an item counts.
 const COUNTED: u32 = 8;
 
+/// By set and number of optional values around it.
+pub(super) type OneTexts = HashMap<(Vec<Literal>, u32), Language>;
+
 /// Texts of values.
 #[derive(Default)]
 pub(super) struct OneText {
@@ -49,20 +52,36 @@ pub(super) struct OneText {
     around: Vec<Vec<Literal>>,
     /// How many of them are optional.
     optional: u32,
-    /// By set and number of optional values around it.
-    known: HashMap<(Vec<Literal>, u32), Language>,
+    known: OneTexts,
+    /// Whether something was left out for what is around it.
+    is_cut: bool,
     /// Whether the item may be an object or array, and whether one of them has a text.
     pub(super) may_compose: bool,
     pub(super) composes: bool,
+}
+
+impl OneText {
+    /// Whether the value at hand is inside of one of this set, so that it is left out.
+    fn is_around(&mut self, set: &Vec<Literal>) -> bool {
+        let is_around = self.around.contains(set);
+        self.is_cut |= is_around;
+        is_around
+    }
 }
 
 impl Emitter {
     /// The texts of the values that satisfy `set`, one for each value.
     pub(super) fn one_text(&mut self, set: &[Literal], of: &mut OneText) -> Result<Language, SchemaError> {
         let key = (set.to_vec(), of.optional);
-        if let Some(known) = of.known.get(&key) {
+        // An item itself is looked at, for what it may be.
+        if let Some(known) = self.one_texts.get(&key).filter(|_| !of.around.is_empty()) {
             return Ok(known.clone());
         }
+        if let Some(known) = of.known.get(&key) {
+            of.is_cut = true;
+            return Ok(known.clone());
+        }
+        let was_cut = std::mem::take(&mut of.is_cut);
         let node = set.first().map(|literal| literal.node);
         let shapes = self.ex.shapes(set)?;
         let mut parts: Vec<Arc<Dfa>> = vec![];
@@ -96,7 +115,10 @@ impl Emitter {
         }
         let all = self.ex.languages.any(&parts);
         let all = self.ex.located(node, all)?;
-        of.known.insert(key, all.clone());
+        // What depends on the set alone is the same in the items of every array.
+        let known = if of.is_cut { &mut of.known } else { &mut self.one_texts };
+        known.insert(key, all.clone());
+        of.is_cut |= was_cut;
         Ok(all)
     }
 
@@ -111,11 +133,11 @@ impl Emitter {
         // The item itself, and not one of its parts.
         let is_whole = of.around.len() == 1;
         of.may_compose |= is_whole;
-        let Some((comma, colon)) =
-            self.between().filter(|_| of.optional <= OPTIONAL && of.around.len() <= DEPTH)
-        else {
+        let Some((comma, colon)) = self.between().filter(|_| of.optional <= OPTIONAL) else { return Ok(()) };
+        if of.around.len() > DEPTH {
+            of.is_cut = true;
             return Ok(());
-        };
+        }
         if !shape.factors.is_empty() {
             let set = of.around.last().cloned().unwrap_or_default();
             for shape in self.ex.multiplied(&set, shape)? {
@@ -181,7 +203,7 @@ impl Emitter {
         }
         let mut ways = vec![];
         for set in self.ex.item_sets(shape, &items, 0)? {
-            if set.is_empty() || of.around.contains(&set) {
+            if of.is_around(&set) || set.is_empty() {
                 return Ok(None);
             }
             let optional = u32::from(shape.min_items == 0);
@@ -245,7 +267,7 @@ impl Emitter {
         for name in &names {
             let required = shape.required.contains(name);
             let value = match self.ex.member_conditions(shape, name)? {
-                Some(set) if of.around.contains(&set) => None,
+                Some(set) if of.is_around(&set) => None,
                 Some(set) => {
                     of.optional += u32::from(!required);
                     let value = self.one_text(&set, of);

@@ -48,6 +48,9 @@ pub(crate) struct Expander {
     pub(crate) name_languages: HashMap<NameSet, Language>,
     pub(crate) finite: HashMap<Vec<Literal>, Option<Rc<Vec<FiniteValue>>>>,
     alternatives: usize,
+    /// How many of them there may be. A schema without a choice is an alternative too, so that each value of the
+    /// text has one.
+    most_alternatives: usize,
     /// The number of conditions that were copied from alternative to alternative.
     carried: usize,
     /// The number of open searches for a contradiction. During a search nothing is refused.
@@ -132,6 +135,7 @@ impl Expander {
         options: &SchemaOptions,
         limits: &SchemaLimits,
     ) -> Self {
+        let most_alternatives = limits.alternatives.saturating_add(schemas.document.nodes().count());
         Self {
             schemas,
             languages,
@@ -148,6 +152,7 @@ impl Expander {
             name_languages: HashMap::new(),
             finite: HashMap::new(),
             alternatives: 0,
+            most_alternatives,
             carried: 0,
             open_searches: 0,
             searched: 0,
@@ -179,7 +184,7 @@ impl Expander {
     pub(super) fn count(&mut self, set: &[Literal]) -> Result<(), SchemaError> {
         self.cancelled()?;
         let (count, limit) = match self.open_searches {
-            0 => (&mut self.alternatives, self.limits.alternatives),
+            0 => (&mut self.alternatives, self.most_alternatives),
             _ => (&mut self.searched, self.search_end),
         };
         *count += 1;
@@ -201,7 +206,7 @@ impl Expander {
         let whole = self.comparisons / COMPARISONS;
         self.comparisons %= COMPARISONS;
         let (count, limit) = match self.open_searches {
-            0 => (&mut self.alternatives, self.limits.alternatives),
+            0 => (&mut self.alternatives, self.most_alternatives),
             _ => (&mut self.searched, self.search_end),
         };
         *count = count.saturating_add(whole);

@@ -25,6 +25,8 @@ pub(crate) struct Languages {
     builder: DfaAlgebra,
     limits: SchemaLimits,
     bytes: usize,
+    /// The bytes of the automata of schemas before.
+    kept: usize,
     patterns: HashMap<String, Language>,
     /// By pattern: the results of [`Languages::search`].
     pub(super) searches: HashMap<String, Result<Language, UnsupportedConstruct>>,
@@ -48,6 +50,7 @@ enum Operation {
     And,
     Minus,
     Or,
+    Join,
 }
 
 /// The result of an operation, with its operands, which are kept so that their addresses are not reused.
@@ -57,6 +60,9 @@ struct Combined {
     made: Language,
 }
 
+/// The most bytes of automata that are kept for the next schema.
+const KEPT: usize = 8 << 20;
+
 impl Languages {
     pub(crate) fn new(options: &SchemaOptions, limits: &SchemaLimits) -> Self {
         let mut limits = limits.clone();
@@ -65,6 +71,7 @@ impl Languages {
             builder: DfaAlgebra::new(&limits.automata),
             limits,
             bytes: 0,
+            kept: 0,
             patterns: HashMap::new(),
             searches: HashMap::new(),
             spelled: HashMap::new(),
@@ -77,6 +84,19 @@ impl Languages {
             combined: HashMap::new(),
             single: HashMap::new(),
         }
+    }
+
+    /// The same languages for another schema, within limits of its own. They are made anew if they are large, or if
+    /// the options are others.
+    pub(crate) fn again(self, options: &SchemaOptions, limits: &SchemaLimits) -> Self {
+        let new = Self::new(options, limits);
+        let of = |languages: &Self| (languages.ascii, languages.exponents, languages.spelling);
+        let kept = self.kept + self.bytes;
+        if of(&self) != of(&new) || self.limits != new.limits || kept > KEPT {
+            return new;
+        }
+        let Self { builder, limits, .. } = new;
+        Self { builder, limits, bytes: 0, kept, ..self }
     }
 
     /// The texts that `pattern` matches as a whole.
@@ -153,9 +173,7 @@ impl Languages {
     /// The concatenation of two languages.
     pub(crate) fn join(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
         match (left, right) {
-            (Some(left), Some(right)) => {
-                self.counted_some(|builder| builder.concatenation([&**left, &**right]))
-            }
+            (Some(left), Some(right)) => self.combined(Operation::Join, left, right),
             _ => Ok(None),
         }
     }
@@ -219,6 +237,7 @@ impl Languages {
             Operation::And => builder.intersection(left, right),
             Operation::Minus => builder.difference(left, right),
             Operation::Or => builder.union([&**left, &**right]),
+            Operation::Join => builder.concatenation([&**left, &**right]),
         })?;
         let _operands = (Arc::clone(left), Arc::clone(right));
         self.combined.insert(key, Combined { _operands, made: made.clone() });

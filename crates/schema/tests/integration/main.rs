@@ -12,6 +12,7 @@ mod large;
 mod listed;
 mod maskbench;
 mod metaschema;
+mod names;
 mod numbers;
 mod random;
 mod references;
