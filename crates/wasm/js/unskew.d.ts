@@ -74,6 +74,8 @@ export class Tokenizer {
   decode(ids: ArrayLike<number>): string;
   /** A token for people: control tokens by name, bytes that are no character as `\xNN`, and line breaks as `\n`. */
   token(id: number): string;
+  /** The bytes of a token; control tokens have none. */
+  tokenBytes(id: number): Uint8Array;
   /** Frees the memory at once; else a finalizer does it some time after the last use. */
   free(): void;
   [Symbol.dispose](): void;
@@ -217,6 +219,8 @@ export class Model {
   static ofAsync(tokenizer: Tokenizer, logits: AsyncLogits): Model;
   readonly tokenizer: Tokenizer;
   readonly isAsync: boolean;
+  /** The row after `ids`, the prompt among them. A model that is a function has none: call it. */
+  logits(ids: ArrayLike<number>): Float32Array;
   free(): void;
   [Symbol.dispose](): void;
 }

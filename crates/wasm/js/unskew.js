@@ -171,6 +171,11 @@ export class Tokenizer extends Handle {
     whole("id", id);
     return this.call(CHECK, (it) => it.token(id));
   }
+
+  tokenBytes(id) {
+    whole("id", id);
+    return this.call(CHECK, (it) => it.tokenBytes(id));
+  }
 }
 
 /** The fate of every construct of a constraint. */
@@ -316,6 +321,11 @@ export class Model extends Handle {
 
   get isAsync() {
     return this.#isAsync;
+  }
+
+  logits(ids) {
+    const own = idsOf("ids", ids);
+    return this.call(CHECK, (it) => it.logits(own));
   }
 
   /** The function, for draws. */

@@ -6,7 +6,7 @@ use std::{
 };
 
 use unskew::{
-    core::{FnModel, TokenId},
+    core::{Extension, FnModel, LanguageModel, Logits, Rows, TokenId},
     runner::LoadOptions,
 };
 use wasm_bindgen::prelude::*;
@@ -64,6 +64,27 @@ impl Model {
         let model = FnModel::new(tokenizer.size(), row_of);
         let model = unskew::Model::new(model, Arc::clone(&tokenizer.tokens))?;
         Ok(Self { model, given: Some(given) })
+    }
+
+    /// The row after `tokens`.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`] of kind `argument` where JavaScript has the rows and for an id beyond the vocabulary, and `model` where
+    /// the model fails.
+    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>, Fault> {
+        if self.given.is_some() {
+            return Err(Fault::argument("the rows of this model are a function of yours: call it"));
+        }
+        let ids = self.tokenizer().known(tokens)?;
+        let mut model = self.model.any_model().clone();
+        let mut sequence = model.start();
+        let mut logits = Logits::new();
+        let extension = Extension { sequence: &mut sequence, tokens: &ids, rows: Rows::Last };
+        model
+            .extend(&mut [extension], &mut logits)
+            .map_err(|error| Fault::new("model", unskew::chain(&error)))?;
+        Ok(logits.row(0).to_vec())
     }
 
     /// Its tokens.

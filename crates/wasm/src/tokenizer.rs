@@ -131,6 +131,17 @@ impl Tokenizer {
         })
     }
 
+    /// The bytes of a token; none of one that has no text.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode).
+    #[wasm_bindgen(js_name = tokenBytes)]
+    pub fn token_bytes(&self, id: u32) -> Result<Vec<u8>, Fault> {
+        let id = self.known(&[id])?[0];
+        Ok(self.tokens.vocabulary().text(id).unwrap_or_default().to_vec())
+    }
+
     /// Notes on how ids become text, as JSON.
     #[must_use]
     pub fn notes(&self) -> String {
@@ -140,7 +151,7 @@ impl Tokenizer {
 }
 
 impl Tokenizer {
-    fn known(&self, tokens: &[u32]) -> Result<Vec<TokenId>, Fault> {
+    pub(crate) fn known(&self, tokens: &[u32]) -> Result<Vec<TokenId>, Fault> {
         let (ids, len) = (ids(tokens), self.size());
         match ids.iter().find(|id| id.index() >= len) {
             Some(token) => {
@@ -181,6 +192,8 @@ mod tests {
         let tokens = Tokenizer::bytes();
         let of = |id: u32| tokens.token(id).unwrap();
         assert_eq!([of(97), of(10), of(32), of(0xff), of(256)], ["a", "\\n", "␣", "\\xff", "<end>"]);
+        assert_eq!((tokens.token_bytes(97).unwrap(), tokens.token_bytes(256).unwrap()), (vec![97], vec![]));
+        assert_eq!(tokens.token_bytes(257).unwrap_err().kind, "argument");
         assert_eq!(shown("é\u{7}".as_bytes()), "é\\u{7}");
         assert_eq!(tokens.token(257).unwrap_err().kind, "argument");
         assert_eq!(tokens.decode(&tokens.encode("aé").unwrap()).unwrap(), "aé");
