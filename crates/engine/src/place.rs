@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     error::Error,
     ops::Range,
     sync::Arc,
@@ -88,7 +88,8 @@ impl Place {
 
 /// The ranges of all values of a text of JSON, for whom many places are asked.
 ///
-/// Cost: each value is read once for each value around it.
+/// Cost: each value is read once for each value around it, and 64 times the length of the text in all. Values that are
+/// deeper have the place of the one around them.
 #[derive(Debug, Default)]
 pub struct Places(HashMap<String, Range<usize>>);
 
@@ -97,11 +98,14 @@ impl Places {
     pub fn of(text: &str, most: usize) -> Self {
         let mut places = Self::default();
         let Ok(value) = serde_json::from_str::<&RawValue>(text) else { return places };
-        let mut open = vec![(String::new(), value)];
-        while let Some((pointer, value)) = open.pop() {
+        let mut open = VecDeque::from([(String::new(), value)]);
+        let mut left = text.len().saturating_mul(64);
+        while let Some((pointer, value)) = open.pop_front() {
             let Some(range) = range_of(value, text).filter(|_| places.0.len() < most) else { break };
+            let Some(rest) = left.checked_sub(range.len()) else { break };
+            left = rest;
             for (step, part) in parts(value) {
-                open.push((format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1")), part));
+                open.push_back((format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1")), part));
             }
             places.0.insert(pointer, range);
         }
@@ -163,6 +167,19 @@ fn items(value: &RawValue) -> Vec<&RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_many_levels_is_not_read_once_for_each() {
+        let text = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(100), "}".repeat(100));
+        for (text, step) in [(text, "/0"), (deep, "/a")] {
+            let places = Places::of(&text, 1 << 20);
+            assert_eq!(places.range("#"), Some(0..text.len()));
+            let inside = places.range(&step.repeat(100)).unwrap();
+            assert!(inside.len() < text.len() / 2);
+        }
+        assert_eq!(Places::of("[[2]]", 9).range("/0/0"), Some(2..3));
+    }
 
     #[test]
     fn pointers_lead_to_values() {
