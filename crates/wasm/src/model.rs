@@ -70,8 +70,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// A [`Fault`] of kind `argument` where JavaScript has the rows and for an id beyond the vocabulary, and `model` where
-    /// the model fails.
+    /// A [`Fault`] of kind `argument` where JavaScript has the rows and for an id beyond the vocabulary, and `model`
+    /// where the model fails.
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>, Fault> {
         if self.given.is_some() {
             return Err(Fault::argument("the rows of this model are a function of yours: call it"));
