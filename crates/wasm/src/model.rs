@@ -13,14 +13,14 @@ use wasm_bindgen::prelude::*;
 
 use crate::{Tokenizer, fault::Fault};
 
-type Rows = HashMap<Vec<TokenId>, Box<[f32]>>;
+type ByPrefix = HashMap<Vec<TokenId>, Box<[f32]>>;
 
 /// The rows that JavaScript has given for the next pass, by their prefixes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given(Arc<Mutex<Rows>>);
+pub(crate) struct Given(Arc<Mutex<ByPrefix>>);
 
 impl Given {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Rows> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ByPrefix> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

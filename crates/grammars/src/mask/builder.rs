@@ -259,7 +259,7 @@ impl MaskBuilder<'_> {
         };
         let begin = difference.start();
         each_left_out(library, difference, begin, suffixes, |_, tokens| {
-            self.to_verify.extend_from_slice(tokens)
+            self.to_verify.extend_from_slice(tokens);
         });
     }
 
