@@ -10,10 +10,10 @@
 //!
 //! Rules:
 //!
-//! - An error is a [`Fault`](fault::Fault) with a stable kind, and its place where there is one.
+//! - An error is a `Fault` with a stable kind, and its place where there is one.
 //! - Nothing looks at a clock, which there is none of: compiling is bounded by fuel.
 //! - Models that are functions of JavaScript are never called from here. A sampler is polled, says which rows it wants,
-//!   and is given them ([`draws`]). So such a function may be asynchronous, and a page stays alive between passes.
+//!   and is given them (`draws`). So such a function may be asynchronous, and a page stays alive between passes.
 //! - A panic ends the module. Its message is kept for the error that JavaScript sees ([`last_panic`]).
 
 mod constraint;
