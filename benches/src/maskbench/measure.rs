@@ -54,7 +54,7 @@ pub(crate) struct Slow {
     /// The end of the text before it, and the token after it.
     pub(crate) before: String,
     pub(crate) token: String,
-    /// What the engine counted meanwhile.
+    /// The engine's counts of this step.
     pub(crate) work: Work,
 }
 

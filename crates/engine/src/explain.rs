@@ -35,6 +35,14 @@ pub struct Explained {
     pub why: String,
 }
 
+impl Explained {
+    /// The worst fate of some constructs: `rejected`, `narrowed` or `enforced`, which it is of none too.
+    pub fn worst(constructs: &[Self]) -> &'static str {
+        let is_there = |fate: &&str| constructs.iter().any(|one| one.fate == *fate);
+        ["rejected", "narrowed"].into_iter().find(is_there).unwrap_or("enforced")
+    }
+}
+
 impl Spec {
     /// The fate of every construct of a regex, grammar or JSON Schema. A construct that is refused elsewhere is an
     /// answer here.

@@ -61,9 +61,7 @@ impl Grammar {
         limits: &GrammarLimits,
         known: &mut Narrowed,
     ) -> Result<Self, GrammarError> {
-        let dfas = DfaAlgebra::new(&limits.regex);
-        let mut within = Within { grammar: self, language, dfas, known: &mut known.0 };
-        self.with_terminals(|terminal| within.terminal(terminal))
+        self.narrowed(language, limits, known, |_, _| ())
     }
 
     /// The same; `each` is told what every terminal has become.
@@ -72,14 +70,22 @@ impl Grammar {
         &self,
         language: &Dfa,
         limits: &GrammarLimits,
+        each: impl FnMut(TerminalId, Option<&Terminal>),
+    ) -> Result<Self, GrammarError> {
+        self.narrowed(language, limits, &mut Narrowed::default(), each)
+    }
+
+    fn narrowed(
+        &self,
+        language: &Dfa,
+        limits: &GrammarLimits,
+        known: &mut Narrowed,
         mut each: impl FnMut(TerminalId, Option<&Terminal>),
     ) -> Result<Self, GrammarError> {
-        let (dfas, mut known) = (DfaAlgebra::new(&limits.regex), HashMap::new());
-        let mut within = Within { grammar: self, language, dfas, known: &mut known };
+        let (dfas, known) = (DfaAlgebra::new(&limits.regex), &mut known.0);
+        let mut within = Within { grammar: self, language, dfas, known };
         self.with_terminals(|terminal| {
-            let made = within.terminal(terminal)?;
-            each(terminal, made.as_ref());
-            Ok(made)
+            within.terminal(terminal).inspect(|made| each(terminal, made.as_ref()))
         })
     }
 }

@@ -16,9 +16,6 @@ use crate::{
     text::Text,
 };
 
-/// The fates from the worst to the best.
-const FATES: [&str; 3] = ["rejected", "narrowed", "enforced"];
-
 /// The most values of a schema whose places are kept.
 const MAX_VALUES: usize = 1 << 20;
 
@@ -90,11 +87,7 @@ fn of_tools(given: &Given) -> Explanation {
     for tool in &given.tools {
         let constructs = Spec::json_schema(&*tool.parameters).explain();
         let (fate, constructs) = match constructs {
-            Ok(constructs) => {
-                let has = |fate: &&str| constructs.iter().any(|one| one.fate == *fate);
-                let fate = FATES.into_iter().find(has).unwrap_or("enforced");
-                (fate, placed_constructs(constructs, None))
-            }
+            Ok(constructs) => (Explained::worst(&constructs), placed_constructs(constructs, None)),
             Err(error) => {
                 let Fault { message, .. } = Fault::of_engine(&error);
                 return Explanation {

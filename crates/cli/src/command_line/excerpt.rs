@@ -1,8 +1,8 @@
 //! The line of a text in which a fault is, with carets below it, as compilers show it.
 //!
 //! All places of faults become a range of bytes ([`Place`]), and one function draws it. Texts are those of strangers: a
-//! line of megabytes is cut to what is around the fault, and what moves a terminal is escaped. The crates that draw
-//! such lines do neither.
+//! line of megabytes is cut to the characters around the fault, and control characters are escaped. The crates that
+//! draw such lines do neither.
 
 use crate::command_line::plain;
 pub(crate) use crate::engine::Place;

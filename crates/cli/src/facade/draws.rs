@@ -139,7 +139,7 @@ struct WarmUp {
     of: u64,
 }
 
-/// What [`Draws::poll`] has come to.
+/// The next event of [`Draws`].
 #[derive(Debug)]
 pub enum Polled {
     /// An output.
@@ -333,7 +333,7 @@ impl Draws {
         Some(Polled::Output(Box::new(output)))
     }
 
-    /// Makes the pass that [`poll`](Self::poll) has come to. An error of the model is that of the next output.
+    /// Makes the pass that [`poll`](Self::poll) told of. An error of the model is that of the next output.
     pub fn evaluate(&mut self) {
         self.plan.engine.evaluate();
     }

@@ -30,7 +30,7 @@ pub(crate) type Engine = Box<dyn AnySampler + Send>;
 /// A draw, and the share of speculation in it, where tokens were drafted.
 pub(crate) type Drawn = Result<(Draw, Option<Drafted>), AnySampleError>;
 
-/// What a sampler has come to: a draw, or a pass of the model.
+/// The next event of a sampler: a draw, or a pass of the model.
 pub(crate) enum Reached {
     Draw(Drawn),
     Pass,
@@ -45,7 +45,7 @@ pub(crate) trait AnySampler {
     /// Makes the pass.
     fn evaluate(&mut self) {}
 
-    /// What the pass asks for.
+    /// The rows that the pass asks for.
     fn wanted(&self) -> &[Rows] {
         &[]
     }

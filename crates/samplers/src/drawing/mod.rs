@@ -88,7 +88,7 @@ impl<C: Constraint, P: Policy> Rules<C> for P {
     }
 }
 
-/// What a sampler has come to.
+/// The next event of a sampler.
 #[derive(Debug)]
 pub enum Polled<E> {
     /// A draw.
@@ -186,7 +186,7 @@ impl<M: LanguageModel, D: Drawing> Sampling<M, D> {
         &self.wanted
     }
 
-    /// Makes the pass that [`poll_next`](Self::poll_next) has come to. An error of the model is that of the next draw.
+    /// Makes the pass that [`poll_next`](Self::poll_next) told of. An error of the model is that of the next draw.
     pub fn evaluate(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
         self.failure = machine::answer(&mut self.pool, &wanted, &mut self.machine).err();

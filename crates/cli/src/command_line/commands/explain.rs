@@ -23,9 +23,6 @@ struct Tool<'a> {
     constructs: Vec<Explained>,
 }
 
-/// The fates from the worst to the best.
-const FATES: [&str; 3] = ["rejected", "narrowed", "enforced"];
-
 /// A line for each tool of a list.
 fn of_tools(args: &ExplainArgs, path: &Path, out: &mut dyn Write) -> Result<()> {
     let mut rejected = Vec::new();
@@ -33,8 +30,7 @@ fn of_tools(args: &ExplainArgs, path: &Path, out: &mut dyn Write) -> Result<()> 
         let name = &tool.name;
         let spec = args.constraint.spec_of_arguments(Spec::json_schema(&*tool.parameters))?;
         let constructs = spec.explain()?;
-        let fate = FATES.into_iter().find(|fate| constructs.iter().any(|one| one.fate == *fate));
-        let fate = fate.unwrap_or("enforced");
+        let fate = Explained::worst(&constructs);
         if fate == "rejected" {
             rejected.push(name.to_owned());
         }
