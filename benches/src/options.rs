@@ -115,6 +115,11 @@ pub(crate) fn glrmask() -> Result<PathBuf, String> {
     built("benches/glrmask/target/release/unskew-bench-glrmask")
 }
 
+/// The Python that has the packages of peers.
+pub(crate) fn python() -> PathBuf {
+    std::env::var_os("UNSKEW_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from)
+}
+
 /// The program that times llama.cpp.
 #[cfg(feature = "burn")]
 pub(crate) fn llama_cpp() -> Result<PathBuf, String> {

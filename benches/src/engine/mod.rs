@@ -46,6 +46,8 @@ pub enum Place {
     Apart,
     /// In that of glrmask's program; without it the engine is left out.
     Elsewhere,
+    /// In that of a program in Python, `benches/xgrammar/worker.py`, which has the package.
+    Python,
 }
 
 /// Which of the token sequences that spell a match an engine allows.

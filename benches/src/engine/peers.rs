@@ -67,6 +67,7 @@ pub fn peers_for_schemas() -> Vec<Builder> {
     vec![
         builder("llguidance", |subject| llguidance(subject, None, Language::Schema), Place::Apart),
         builder("glrmask", elsewhere, Place::Elsewhere),
+        builder("xgrammar", |_| Err("it is in a program of its own".to_owned()), Place::Python),
     ]
 }
 

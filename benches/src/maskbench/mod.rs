@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock,
     engine::{Builder, Place, SCHEMA, SCHEMA_ANY_ORDER, SCHEMA_CANONICAL},
-    options::{ClockOptions, RecordOptions, glrmask},
+    options::{ClockOptions, RecordOptions, glrmask, python},
     process::{Process, memory_of},
     subject_of_file,
 };
@@ -52,7 +52,8 @@ pub(crate) struct Options {
     /// A tokenizer.json (default: the embedded one)
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// Other engines beside ours: llguidance, glrmask
+    /// Other engines beside ours: llguidance, glrmask, xgrammar (by the Python that UNSKEW_PYTHON names, which has its
+    /// package)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     peers: Vec<String>,
     /// So many of the schemas, drawn with --seed (default: all)
@@ -232,6 +233,7 @@ impl<'a> Client<'a> {
     fn new(builder: &'a Builder, options: &'a Options) -> Result<Self, String> {
         let program = match builder.place {
             Place::Elsewhere => glrmask()?,
+            Place::Python => python(),
             Place::Here | Place::Apart => std::env::current_exe().map_err(|error| error.to_string())?,
         };
         let name = if builder.name == SCHEMA_ANY_ORDER { SCHEMA } else { builder.name };
@@ -259,12 +261,22 @@ impl<'a> Client<'a> {
     fn start(&mut self) -> Result<(), String> {
         let options = self.options;
         let mut args = ["maskbench", "--worker", self.builder.name].map(str::to_owned).to_vec();
+        if self.builder.place == Place::Python {
+            args.insert(0, concat!(env!("CARGO_MANIFEST_DIR"), "/xgrammar/worker.py").to_owned());
+        }
         if let Some(tokenizer) = &options.tokenizer {
             args.extend(["--tokenizer".to_owned(), tokenizer.to_string_lossy().into_owned()]);
         }
-        args.extend(options.warm.then(|| "--warm".to_owned()));
         args.extend(options.clock.cpu_time.then(|| "--cpu-time".to_owned()));
-        args.extend(options.causes.iter().flat_map(|most| ["--causes".to_owned(), most.to_string()]));
+        let is_ours = self.builder.place != Place::Python;
+        args.extend((options.warm && is_ours).then(|| "--warm".to_owned()));
+        args.extend(
+            options
+                .causes
+                .filter(|_| is_ours)
+                .iter()
+                .flat_map(|most| ["--causes".to_owned(), most.to_string()]),
+        );
         let running = self.running.insert(Process::start(&self.program, &args)?);
         self.result.ready = Some(running.answer(START, options.memory())?);
         self.served = 0;

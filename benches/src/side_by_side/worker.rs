@@ -88,6 +88,7 @@ impl<'a> Worker<'a> {
         let options = self.options;
         let program = match self.place {
             Place::Elsewhere => glrmask()?,
+            Place::Python => return Err("it takes schemas alone".to_owned()),
             Place::Here | Place::Apart => std::env::current_exe().map_err(|error| error.to_string())?,
         };
         let rounds = options.rounds.to_string();

@@ -19,7 +19,7 @@ use unskew_grammar::{
     Difference,
     kit::terminal::{ScanState, difference::Below},
 };
-use unskew_trie::TokenTrie;
+use unskew_trie::{ByteSet, TokenTrie};
 
 use super::{
     fragments::Fragments, fusion::FusionKey, grammar_trees::GrammarTrees, union::MaskUnion,
@@ -35,7 +35,7 @@ use crate::{
     trees::{
         library::TreeLibrary,
         nodes::{ENTRY, ParentKey, TreeNode},
-        points::{Fused, OpenNode, Origin, Segment},
+        points::{Fused, Loop, OpenNode, Origin, Segment},
         suffixes::{Exits, SuffixNode, SuffixTrie},
     },
 };
@@ -49,6 +49,10 @@ pub(crate) struct ScratchNodes {
     pub(crate) children: HashMap<(ParentKey, ScanTerminal), Arc<TreeNode>>,
     /// `None` where the fused automaton is too large.
     pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
+    /// By terminal: the bytes that extend its texts.
+    pub(crate) extending: HashMap<ScanTerminal, ByteSet>,
+    /// By terminal, the state after it, how many terminals overlap so far, and their last loop: whether too many do.
+    pub(crate) crowded: HashMap<(ScanTerminal, ParserState, u32, Option<Loop>), bool>,
     pub(crate) bytes: usize,
 }
 
@@ -162,6 +166,10 @@ impl MaskBuilder<'_> {
         let ended = if terminals.is_literal(terminal) {
             self.open_literals(terminal, progress.depth(), parser_state)
         } else {
+            if self.is_crowded((terminal, parser_state)) {
+                self.fragments.fail();
+                return;
+            }
             let state = progress.state();
             let node = self.root(terminal, state);
             self.buffers.open.push(OpenNode {

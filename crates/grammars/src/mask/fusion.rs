@@ -11,6 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_grammar::kit::terminal::{ScanState, reading::Scan};
+use unskew_trie::ByteSet;
 
 use super::builder::MaskBuilder;
 use crate::{
@@ -37,40 +38,31 @@ pub(crate) enum FusedWith {
     Loop(Loop),
 }
 
+/// An edge that overlaps a segment, and its loop.
+type Way = ((ScanTerminal, ParserState), Option<Loop>);
+
 impl MaskBuilder<'_> {
     /// Opens the nodes of the segment of `open` fused with each terminal that it overlaps. Answers false if some of
     /// them are missing.
     pub(crate) fn open_fused(&mut self, open: &OpenNode) -> bool {
-        let tuning = &self.compiled.tuning;
         let parts = match open.segment {
             Segment::Terminal(..) => 1,
             Segment::Fused { parts, .. } => parts,
         };
-        let followers = self.configurations.parser.followers(open.parser_state, &self.compiled.rules);
-        let mut ways = 0;
-        let mut loops: SmallVec<[Loop; 2]> = SmallVec::new();
-        for index in 0..self.configurations.parser.edges(followers).len() {
-            let edge = self.configurations.parser.edge(followers, index);
-            if !self.overlaps(&open.node, edge.0) || self.is_in_loop(&open.segment, edge) {
-                continue;
-            }
-            let in_loop = self.loop_of(open.parser_state, edge);
-            if let Some(one) = in_loop {
-                if loops.contains(&one) {
-                    continue;
-                }
-                loops.push(one);
-            }
-            ways += 1;
-            if ways > tuning.fused_ways || parts >= tuning.fused_parts {
-                return false;
-            }
-            let with = in_loop.map_or(FusedWith::Terminal(edge.0), FusedWith::Loop);
+        let last_loop = loop_at_end(&open.segment);
+        let Some(ways) = self.ways(&open.node.extending, last_loop, open.parser_state) else {
+            return false;
+        };
+        if parts >= self.compiled.tuning.fused_parts && !ways.is_empty() {
+            return false;
+        }
+        for ((terminal, after), in_loop) in ways {
+            let with = in_loop.map_or(FusedWith::Terminal(terminal), FusedWith::Loop);
             let Some(fused) = self.fuse(open, with) else { return false };
             self.buffers.open.push(OpenNode {
                 node: Arc::clone(&fused.node),
                 segment: Segment::Fused { fused, parts: parts + 1, loops: in_loop },
-                parser_state: edge.1,
+                parser_state: after,
                 origin: open.origin.clone(),
                 is_added: false,
             });
@@ -78,13 +70,106 @@ impl MaskBuilder<'_> {
         true
     }
 
+    /// The edges of a parser state that overlap a segment with these extending bytes, one for each loop, without those
+    /// of the loop at its end. `None` if they are more than are fused.
+    fn ways(
+        &mut self,
+        extending: &ByteSet,
+        last_loop: Option<Loop>,
+        state: ParserState,
+    ) -> Option<SmallVec<[Way; 8]>> {
+        let followers = self.configurations.parser.followers(state, &self.compiled.rules);
+        let mut ways: SmallVec<[Way; 8]> = SmallVec::new();
+        for index in 0..self.configurations.parser.edges(followers).len() {
+            let edge = self.configurations.parser.edge(followers, index);
+            if !self.begins_in(extending, edge.0) || last_loop.is_some_and(|one| self.is_of_loop(one, edge)) {
+                continue;
+            }
+            let in_loop = self.loop_of(state, edge);
+            if in_loop.is_some() && ways.iter().any(|(_, known)| *known == in_loop) {
+                continue;
+            }
+            if ways.len() == self.compiled.tuning.fused_ways {
+                return None;
+            }
+            ways.push((edge, in_loop));
+        }
+        Some(ways)
+    }
+
+    /// Whether the mask is one of a walk as soon as the node of `terminal` is opened, with `after` after it.
+    ///
+    /// It is asked before any node on the way is made. In Python without a scanner, `xinyorz` is `x in y or z`: a name
+    /// overlaps `in`, which overlaps the next name. Automata for that took 15 ms, and no mask had them.
+    pub(crate) fn is_crowded(&mut self, (terminal, after): (ScanTerminal, ParserState)) -> bool {
+        self.overlaps_on((terminal, after), 1, None)
+    }
+
+    /// Whether more terminals overlap than are fused: the last of `parts` of them is `terminal`, perhaps in a loop, and
+    /// `after` comes next.
+    fn overlaps_on(
+        &mut self,
+        (terminal, after): (ScanTerminal, ParserState),
+        parts: u32,
+        last_loop: Option<Loop>,
+    ) -> bool {
+        let extending = match self.known.extending.get(&terminal) {
+            Some(known) => *known,
+            None => {
+                let extending = self.trees.extending(self.compiled, terminal);
+                self.known.extending.insert(terminal, extending);
+                extending
+            }
+        };
+        if !self.configurations.first_bytes(self.compiled, after).meets(&extending) {
+            return false;
+        }
+        let key = (terminal, after, parts, last_loop);
+        if let Some(known) = self.known.crowded.get(&key) {
+            return *known;
+        }
+        let is_crowded = match self.ways(&extending, last_loop, after) {
+            None => true,
+            Some(ways) if parts >= self.compiled.tuning.fused_parts => !ways.is_empty(),
+            Some(ways) => ways.into_iter().any(|((other, next), in_loop)| {
+                // The name goes on where a literal ends: it overlaps what follows the literal too.
+                let last = match self.compiled.terminals.is_literal(other) {
+                    true if self.goes_over(terminal, other) => terminal,
+                    true => return false,
+                    false => other,
+                };
+                self.overlaps_on((last, next), parts + 1, in_loop)
+            }),
+        };
+        self.known.bytes += ENTRY;
+        self.known.crowded.insert(key, is_crowded);
+        is_crowded
+    }
+
+    /// Whether a text of `terminal` may go on with `literal` and be a text again.
+    fn goes_over(&self, terminal: ScanTerminal, literal: ScanTerminal) -> bool {
+        let terminals = &self.compiled.terminals;
+        let Some(scan) = terminals.scan(terminal) else { return false };
+        let mut ends = scan.dfa.states().filter(|state| scan.dfa.is_accepting(*state));
+        ends.any(|end| {
+            let mut bytes = terminals.literal(literal).iter();
+            let last = bytes.try_fold(end, |state, byte| scan.dfa.step(state, *byte));
+            last.is_some_and(|last| scan.dfa.is_accepting(last))
+        })
+    }
+
     /// Whether `terminal` begins with a byte that the last terminal of `node` may read where it may also end.
     pub(crate) fn overlaps(&self, node: &TreeNode, terminal: ScanTerminal) -> bool {
+        self.begins_in(&node.extending, terminal)
+    }
+
+    /// Whether `terminal` begins with one of `bytes`.
+    fn begins_in(&self, bytes: &ByteSet, terminal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
         if terminals.is_literal(terminal) {
-            node.extending.contains(terminals.literal(terminal)[0])
+            bytes.contains(terminals.literal(terminal)[0])
         } else {
-            terminals.first_bytes(terminal).meets(&node.extending)
+            terminals.first_bytes(terminal).meets(bytes)
         }
     }
 
@@ -112,14 +197,17 @@ impl MaskBuilder<'_> {
     }
 
     /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
-    pub(crate) fn is_in_loop(
+    pub(crate) fn is_in_loop(&mut self, segment: &Segment, edge: (ScanTerminal, ParserState)) -> bool {
+        loop_at_end(segment).is_some_and(|one| self.is_of_loop(one, edge))
+    }
+
+    fn is_of_loop(
         &mut self,
-        segment: &Segment,
+        Loop { from, to }: Loop,
         (terminal, after): (ScanTerminal, ParserState),
     ) -> bool {
-        let Segment::Fused { loops: Some(Loop { from, to }), .. } = segment else { return false };
-        after == *to && self.may_loop(terminal) && {
-            let followers = self.configurations.parser.followers(*from, &self.compiled.rules);
+        after == to && self.may_loop(terminal) && {
+            let followers = self.configurations.parser.followers(from, &self.compiled.rules);
             let others = self.compiled.terminals.others(self.configurations.parser.edges(followers));
             others.binary_search(&(terminal, Target::from(after))).is_ok()
         }
@@ -192,5 +280,12 @@ impl MaskBuilder<'_> {
             Some(parent) => library.child(&parent, SuffixReader::automaton(number, &dfa)),
         };
         Some(Fused { node, dfa, number })
+    }
+}
+
+fn loop_at_end(segment: &Segment) -> Option<Loop> {
+    match segment {
+        Segment::Fused { loops, .. } => *loops,
+        Segment::Terminal(..) => None,
     }
 }

@@ -8,6 +8,7 @@ use unskew_grammar::{
     Difference,
     kit::terminal::{ScanState, difference::Below, reading::Scan, remaining::Remaining},
 };
+use unskew_trie::ByteSet;
 
 use super::shared_fragments::GrammarNumber;
 use crate::{
@@ -99,6 +100,16 @@ impl GrammarTrees {
                 SuffixReader::counted(number, measured, count, bounds)
             }
             (_, (number, _)) => SuffixReader::automaton(number, scan.dfa),
+        }
+    }
+
+    /// The bytes that extend the texts of `terminal`, no literal, in each of its nodes; none where nodes differ.
+    pub(crate) fn extending(&self, compiled: &Compiled, terminal: ScanTerminal) -> ByteSet {
+        match compiled.terminals.scan(terminal) {
+            Some(scan) if scan.count.is_none() => {
+                self.library.extending(self.numbers(compiled, terminal).0, scan.dfa)
+            }
+            _ => ByteSet::default(),
         }
     }
 

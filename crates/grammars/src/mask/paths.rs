@@ -95,6 +95,15 @@ impl MaskBuilder<'_> {
             return;
         }
         let followers = self.configurations.parser.followers(state, &self.compiled.rules);
+        for index in self.others(followers) {
+            let edge = self.configurations.parser.edge(followers, index);
+            let is_begun = common.meets(self.compiled.terminals.first_bytes(edge.0));
+            let is_fused = segment.and(holder).is_some_and(|node| self.overlaps(node, edge.0));
+            if is_begun && !is_fused && self.is_crowded(edge) {
+                self.fragments.fail();
+                return;
+            }
+        }
         for (index, group) in common.iter().filter_map(|byte| exits.group(byte)) {
             let edges = self.configurations.parser.edges(followers);
             let literals = self.compiled.terminals.beginning(edges, group.byte);

@@ -245,7 +245,7 @@ impl TreeLibrary {
     }
 
     /// As [`extending`] computes them.
-    fn extending(&self, automaton: LibraryId, dfa: &Dfa) -> ByteSet {
+    pub(crate) fn extending(&self, automaton: LibraryId, dfa: &Dfa) -> ByteSet {
         let key = ExtendingOf(automaton);
         self.cache.get(&key).unwrap_or_else(|| self.cache.keep(key, extending(dfa)))
     }
