@@ -1,6 +1,7 @@
 //! Running cargo, visibly.
 
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
@@ -13,14 +14,17 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
+/// No variables.
+const NOTHING: &[(&str, &str)] = &[];
+
 /// Runs `cargo` with `args` in `root` and fails as it fails.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<()> {
-    run(root, args, &[])
+    run(root, args, NOTHING)
 }
 
 /// As [`cargo`], in the directory that xtask was called in: paths among `args` are the caller's.
 pub(crate) fn cargo_here(args: &[&str]) -> Result<()> {
-    run(&std::env::current_dir()?, args, &[])
+    run(&std::env::current_dir()?, args, NOTHING)
 }
 
 /// As [`cargo`], and returns its output.
@@ -35,12 +39,16 @@ pub(crate) fn output(root: &Path, args: &[&str]) -> Result<String> {
 }
 
 /// As [`cargo`], with environment variables.
-pub(crate) fn run(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+pub(crate) fn run(root: &Path, args: &[&str], env: &[(impl AsRef<OsStr>, impl AsRef<OsStr>)]) -> Result<()> {
     let line = format!("cargo {}", args.join(" "));
     println!("$ {line}");
     let begin = Instant::now();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(args).envs(env.iter().copied()).current_dir(root).status()?;
+    let status = Command::new(cargo)
+        .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .current_dir(root)
+        .status()?;
     if !status.success() {
         return Err(format!("`{line}` failed ({status})").into());
     }

@@ -213,10 +213,9 @@ fn bindgen(root: &Path, tools: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     let at = tools.to_str().ok_or("the path of the repository is not UTF-8")?;
-    cargo(
-        root,
-        &["install", "wasm-bindgen-cli", "--version", version, "--no-default-features", "--root", at],
-    )?;
+    // It runs once, and its optimisation takes longer than that.
+    let install = ["install", "wasm-bindgen-cli", "--debug", "--version", version, "--no-default-features"];
+    cargo(root, &[&install[..], &["--root", at]].concat())?;
     Ok(program)
 }
 
