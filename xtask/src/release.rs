@@ -89,9 +89,13 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
             };
             let mut times = String::new();
             for (name, make) in PARTS.iter().filter(|(name, _)| release.parts.contains(name)) {
-                let begin = Instant::now();
-                make(&release).map_err(|error| format!("{name}: {error}"))?;
-                times += &format!("  {name}: {:.0} s\n", begin.elapsed().as_secs_f64());
+                let (begin, worked) = (Instant::now(), process::worked());
+                make(&release).map_err(|error| format!("{name}: {error}\n{times}"))?;
+                times += &format!("  {name}: {:.0} s", begin.elapsed().as_secs_f64());
+                if let (Some(before), Some(after)) = (worked, process::worked()) {
+                    times += &format!(", {:.0} s of a core", after - before);
+                }
+                times += "\n";
             }
             println!("{}\n{times}", release.out.display());
             Ok(())
