@@ -11,6 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::OnceLock,
 };
 
 use crate::{
@@ -96,12 +97,20 @@ pub(crate) fn zigbuild(root: &Path) -> Result<Command> {
 
 /// A program of the environment with the tools, and zig beside it on Linux.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
-    let interpreter = python::tools(root)?;
-    if cfg!(target_os = "linux") {
-        let mut install = Command::new(&interpreter);
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
-    }
+    // pip takes seconds to see that nothing is to be done.
+    static TOOLS: OnceLock<PathBuf> = OnceLock::new();
+    let interpreter = match TOOLS.get() {
+        Some(interpreter) => interpreter,
+        None => {
+            let interpreter = python::tools(root)?;
+            if cfg!(target_os = "linux") {
+                let mut install = Command::new(&interpreter);
+                install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+                run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
+            }
+            TOOLS.get_or_init(|| interpreter)
+        }
+    };
     Ok(interpreter.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
