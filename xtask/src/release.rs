@@ -321,16 +321,43 @@ impl Release {
         let name = format!("unskew-capi-{}-{}", env!("CARGO_PKG_VERSION"), host(&self.root)?);
         let stage = self.folder(&name)?;
         notices::write(&self.root, "unskew-capi", &stage.join("THIRD-PARTY.txt"))?;
-        let stage = stage.to_str().ok_or("the folder's path is not UTF-8")?;
+        let staged = stage.to_str().ok_or("the folder's path is not UTF-8")?;
         let host = host(&self.root)?;
         let install =
             ["cinstall", "--profile", PROFILE, "--locked", "--package", "unskew-capi", "--target", &host];
-        let place = ["--destdir", stage, "--prefix", "/usr/local", "--libdir", "lib"];
+        let place = ["--destdir", staged, "--prefix", "/usr/local", "--libdir", "lib"];
         let environment = zig::environment(&self.root, std::slice::from_ref(&host))?;
         process::run(&self.root, &[&install[..], &place].concat(), &environment).map_err(|error| {
             format!("{error}; `cargo install --locked cargo-c` provides `cargo cinstall`")
         })?;
+        for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"] {
+            fs::copy(self.root.join("crates/capi").join(file), stage.join(file))?;
+        }
+        self.compiles(&stage)?;
         self.pack(&name, &folder.join(format!("{name}.tar.gz")))
+    }
+
+    /// Whether a program of C finds the headers and the library by the file for pkg-config, on a Unix with pkg-config.
+    fn compiles(&self, stage: &Path) -> Result<()> {
+        if !cfg!(unix) {
+            return Ok(());
+        }
+        let installed = stage.join("usr/local/lib/pkgconfig");
+        let mut flags = Command::new("pkg-config");
+        flags.args(["--cflags", "--libs", "unskew-capi"]);
+        flags.env("PKG_CONFIG_SYSROOT_DIR", stage).env("PKG_CONFIG_PATH", &installed);
+        let Ok(flags) = flags.output() else {
+            println!("no pkg-config: no program of C is compiled with the library");
+            return Ok(());
+        };
+        let text = String::from_utf8(flags.stdout)?;
+        if !flags.status.success() || text.trim().is_empty() {
+            return Err(format!("pkg-config: {}", String::from_utf8_lossy(&flags.stderr)).into());
+        }
+        let program = target_folder(&self.root).join("masks-in-c");
+        let mut compiler = Command::new("cc");
+        compiler.arg(self.root.join("crates/capi/tests/c/masks.c")).args(text.split_whitespace());
+        run(compiler.arg("-o").arg(program))
     }
 
     /// The package of `cargo xtask wasm`, as the registry takes it.
