@@ -323,9 +323,13 @@ impl Release {
         notices::write(&self.root, "unskew-capi", &stage.join("THIRD-PARTY.txt"))?;
         let staged = stage.to_str().ok_or("the folder's path is not UTF-8")?;
         let host = host(&self.root)?;
-        let install =
-            ["cinstall", "--profile", PROFILE, "--locked", "--package", "unskew-capi", "--target", &host];
+        // A folder of its own: cargo-c is a cargo of another version, and each would build anew what the other has
+        // built.
+        let target = target_folder(&self.root).join("c");
+        let target = target.to_str().ok_or("the folder's path is not UTF-8")?;
+        let install = ["cinstall", "--profile", PROFILE, "--locked", "--package", "unskew-capi"];
         let place = ["--destdir", staged, "--prefix", "/usr/local", "--libdir", "lib"];
+        let place = [&place[..], &["--target", &host, "--target-dir", target]].concat();
         let environment = zig::environment(&self.root, std::slice::from_ref(&host))?;
         process::run(&self.root, &[&install[..], &place].concat(), &environment).map_err(|error| {
             format!("{error}; `cargo install --locked cargo-c` provides `cargo cinstall`")
