@@ -34,6 +34,9 @@ const LINUX: [&str; 4] = [
 /// The profile of what is shipped.
 const PROFILE: &str = "dist";
 
+/// What a program has inside that loads musl when it runs, and a static one has not.
+const LOADER: &[u8] = b"/lib/ld-musl-";
+
 /// A part of a release: its name, and what makes it.
 type Part = (&'static str, fn(&Release) -> Result<()>);
 
@@ -253,6 +256,12 @@ impl Release {
             let name = format!("unskew-{}-{target}", env!("CARGO_PKG_VERSION"));
             let stage = self.folder(&name)?;
             let program = format!("unskew{suffix}");
+            let built = fs::read(self.built(target).join(&program))?;
+            if target.ends_with("-musl") && built.windows(LOADER.len()).any(|bytes| bytes == LOADER) {
+                return Err(
+                    format!("{program} for {target} is not static: it names the loader of musl").into()
+                );
+            }
             fs::copy(self.built(target).join(&program), stage.join(&program))?;
             for file in ["LICENSE-MIT", "LICENSE-APACHE", "crates/cli/README.md"] {
                 let name = Path::new(file).file_name().ok_or("a file without a name")?;
