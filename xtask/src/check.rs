@@ -93,7 +93,7 @@ pub(crate) fn llama_cpp(root: &Path) -> Result<()> {
 /// there. No test runs, and C is only compiled: `ring` by zig, which is the C compiler of cargo-zigbuild.
 pub(crate) fn cross(root: &Path) -> Result<()> {
     const WINDOWS: &str = "x86_64-pc-windows-gnu";
-    let mut command = crate::release::zig(root)?;
+    let mut command = crate::zig::zigbuild(root)?;
     command.args([
         "clippy",
         "--locked",

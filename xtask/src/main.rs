@@ -22,6 +22,7 @@ mod rooms;
 mod site;
 mod tidy;
 mod wasm;
+mod zig;
 
 use std::{
     path::{Path, PathBuf},
@@ -50,9 +51,10 @@ cargo xtask TASK
   lint              spelling (typos) and workflows (zizmor, actionlint), by tools that PyPI has
   deny [CHECK ...]  licences, sources and bans of dependencies, and advisories about them, which are fetched (cargo-deny)
   semver REVISION   whether changes of the published APIs since a revision are told by the version (cargo-semver-checks)
-  pages FOLDER      pages of a manual and completions of shells, for a release
-  site [--no-api]   the documentation site, into target/site: the pages of docs, the reference of Python, the records of measurements, and
-                    rustdoc, which takes most of the time; fails on a broken link (needs mdbook, and Python 3.10 or later)
+  pages FOLDER      pages of a manual, completions of shells and a page of all options, made of the command line
+  site [--no-api]   the documentation site, into target/site: the pages of docs, the options of the command line, the reference of Python, the
+                    records of measurements, the playground where `wasm --build` has made its package, and rustdoc, which takes most of
+                    the time; fails on a broken link (needs mdbook, and Python 3.10 or later)
   package           build every crate that is published from its package
   wheel             the Python package as a wheel, into target/wheels (installs maturin into an environment under target)
   python [--dev] [ENVIRONMENT [ARGUMENTS]]
@@ -129,8 +131,8 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["semver", revision] => lint::semver(root, revision),
         ["tidy"] => tidy::tidy(root),
         ["pages", folder] => pages(root, folder),
-        ["site"] => site::site(root, true),
-        ["site", "--no-api"] => site::site(root, false),
+        ["site"] => site::site(root, true, None),
+        ["site", "--no-api"] => site::site(root, false, None),
         ["package"] => check::package(root),
         ["release", rest @ ..] => release::release(root, rest),
         ["wheel"] => python::wheel(root, Profile::Release).map(drop),
@@ -173,9 +175,9 @@ fn train(root: &Path, steps: &[&str]) -> Result<()> {
     cargo(root, &[&package[..], steps].concat())
 }
 
-/// The library that makes them is in no program that is released, so that an example has it.
+/// The library that makes them is in no program that is released.
 fn pages(root: &Path, folder: &str) -> Result<()> {
-    cargo(root, &["run", "--package", "unskew", "--example", "pages", "--", folder])
+    cargo(root, &["run", "--package", "unskew-pages", "--", folder])
 }
 
 /// Runs libFuzzer without sanitizers, which need a nightly toolchain; the crates have no unsafe code.

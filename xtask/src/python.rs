@@ -48,7 +48,7 @@ impl Profile {
     /// The folder of cargo's builds.
     fn folder(self) -> &'static str {
         match self {
-            Self::Release => "release",
+            Self::Release => "dist",
             Self::Dev => "debug",
         }
     }
@@ -56,7 +56,7 @@ impl Profile {
     /// As cargo and maturin call it.
     fn option(self) -> [&'static str; 2] {
         match self {
-            Self::Release => ["--profile", "release"],
+            Self::Release => ["--profile", "dist"],
             Self::Dev => ["--profile", "dev"],
         }
     }

@@ -79,8 +79,8 @@ pub(crate) fn real(root: &Path, args: &[&str]) -> Result<()> {
 
 /// The command line, as it is published.
 fn program(root: &Path) -> Result<PathBuf> {
-    cargo(root, &["build", "--release", "--package", "unskew"])?;
-    Ok(target(root).join("release").join(format!("unskew{}", std::env::consts::EXE_SUFFIX)))
+    cargo(root, &["build", "--profile", "dist", "--package", "unskew"])?;
+    Ok(target(root).join("dist").join(format!("unskew{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// `cargo xtask bench real`: what masks do to both models. `args` are for `crates/python/bench/real.py`.

@@ -1,8 +1,11 @@
 //! `cargo xtask release`: all that a release consists of, made into one folder with checksums; and the crates, pushed.
 //!
 //! The workflow `release` calls the parts on the machines that can make them, and pushes what they made. Everything
-//! else happens here, so that a release can be rehearsed on a Linux machine alone: zig is the C compiler and the linker
-//! for other processors, for an old glibc and for musl, without containers. It comes from PyPI, as maturin does.
+//! else happens here, so that a release can be rehearsed on a Linux machine alone, without containers (`zig`).
+//!
+//! Most of the time goes into the compilation of libraries, for each target once: programs and wheels of a target share
+//! them. For that they have one profile (`dist`), one linker, one set of options, and one choice of the features of
+//! libraries, which cargo makes from the packages that it is asked for together.
 
 use std::{
     fs,
@@ -15,8 +18,9 @@ use crate::{
     Result,
     check::{self, PUBLISHED},
     notices,
-    process::{output, target as target_folder},
+    process::{self, output, target as target_folder},
     python::{self, run},
+    zig,
 };
 
 /// The targets of a Linux machine.
@@ -27,8 +31,11 @@ const LINUX: [&str; 4] = [
     "aarch64-unknown-linux-musl",
 ];
 
-/// The oldest glibc that programs and wheels run with: that of manylinux2014.
-const GLIBC: &str = "2.17";
+/// The profile of what is shipped.
+const PROFILE: &str = "dist";
+
+/// What a program has inside that loads musl when it runs, and a static one has not.
+const LOADER: &[u8] = b"/lib/ld-musl-";
 
 /// A part of a release: its name, and what makes it.
 type Part = (&'static str, fn(&Release) -> Result<()>);
@@ -40,9 +47,10 @@ const FREE_THREADED: &str = "free-threaded";
 const PARTS: [Part; 9] = [
     ("crates", Release::crates),
     ("sdist", Release::sdist),
+    // Before the wheels: cargo builds the libraries of all targets at once.
+    ("archives", Release::archives),
     ("wheels", Release::wheels),
     (FREE_THREADED, Release::free_threaded),
-    ("archives", Release::archives),
     ("c", Release::c),
     ("npm", Release::npm),
     ("site", Release::site),
@@ -53,6 +61,8 @@ struct Release {
     root: PathBuf,
     /// Where it is made.
     out: PathBuf,
+    /// The parts that are made.
+    parts: Vec<&'static str>,
     targets: Vec<String>,
 }
 
@@ -70,20 +80,25 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
         ["--dry-run", folder, rest @ ..] => {
             let (only, targets) = options(rest)?;
             fs::create_dir_all(folder)?;
+            let is_made = |name: &&str| match only.is_empty() {
+                true => *name != FREE_THREADED,
+                false => only.contains(name),
+            };
             let release = Release {
                 root: root.to_owned(),
                 out: std::path::absolute(folder)?,
+                parts: PARTS.map(|(name, _)| name).into_iter().filter(is_made).collect(),
                 targets: with_default(root, targets)?,
             };
             let mut times = String::new();
-            let is_made = |name: &str| match only.is_empty() {
-                true => name != FREE_THREADED,
-                false => only.contains(&name),
-            };
-            for (name, make) in PARTS.iter().filter(|(name, _)| is_made(name)) {
-                let begin = Instant::now();
-                make(&release).map_err(|error| format!("{name}: {error}"))?;
-                times += &format!("  {name}: {:.0} s\n", begin.elapsed().as_secs_f64());
+            for (name, make) in PARTS.iter().filter(|(name, _)| release.parts.contains(name)) {
+                let (begin, worked) = (Instant::now(), process::worked());
+                make(&release).map_err(|error| format!("{name}: {error}\n{times}"))?;
+                times += &format!("  {name}: {:.0} s", begin.elapsed().as_secs_f64());
+                if let (Some(before), Some(after)) = (worked, process::worked()) {
+                    times += &format!(", {:.0} s of a core", after - before);
+                }
+                times += "\n";
             }
             println!("{}\n{times}", release.out.display());
             Ok(())
@@ -161,10 +176,6 @@ fn host(root: &Path) -> Result<String> {
     Ok(host.ok_or("cargo does not say what it runs on")?.to_owned())
 }
 
-fn is_linux(target: &str) -> bool {
-    target.contains("-linux-")
-}
-
 impl Release {
     /// A new folder for a part.
     fn folder(&self, name: &str) -> Result<PathBuf> {
@@ -189,7 +200,7 @@ impl Release {
     /// The Python package as sources, for machines that no wheel is for.
     fn sdist(&self) -> Result<()> {
         let folder = self.folder("sdist")?;
-        let mut command = tool(&self.root, "maturin")?;
+        let mut command = Command::new(zig::program(&self.root, "maturin")?);
         command.args(["sdist", "--manifest-path"]).arg(self.root.join("crates/python/Cargo.toml"));
         run(command.arg("--out").arg(folder))
     }
@@ -221,35 +232,37 @@ impl Release {
 
     fn maturin(&self, target: &str, out: &Path) -> Result<Command> {
         python::notices(&self.root)?;
-        let mut command = tool(&self.root, "maturin")?;
-        command.args(["build", "--profile", "release", "--locked", "--target", target]);
-        if is_linux(target) {
+        let mut command = Command::new(zig::program(&self.root, "maturin")?);
+        command.args(["build", "--profile", PROFILE, "--locked", "--target", target]);
+        if zig::is_linux(target) {
             let oldest = if target.ends_with("-musl") { "musllinux_1_2" } else { "manylinux2014" };
-            command.args(["--zig", "--compatibility", oldest]);
+            command.args(["--compatibility", oldest]);
         }
         command.arg("--manifest-path").arg(self.root.join("crates/python/Cargo.toml")).arg("--out").arg(out);
+        command.envs(zig::environment(&self.root, &[target.to_owned()])?);
         Ok(command)
     }
 
     /// The command line with its licences, manual and completions, as an archive for each target.
     fn archives(&self) -> Result<()> {
         let folder = self.folder("archives")?;
+        self.programs()?;
         let pages = self.pages()?;
         for target in &self.targets {
             let (suffix, archive) = match target.contains("windows") {
                 true => (".exe", "zip"),
                 false => ("", "tar.gz"),
             };
-            // The symbols of this program alone: an option of the profile would build all libraries anew.
-            let mut command = self.cargo("rustc", target)?;
-            command.args(["--package", "unskew", "--bin", "unskew", "--", "-C", "strip=symbols"]);
-            run(command)?;
-
             let name = format!("unskew-{}-{target}", env!("CARGO_PKG_VERSION"));
             let stage = self.folder(&name)?;
             let program = format!("unskew{suffix}");
-            let built = target_folder(&self.root).join(target).join("release").join(&program);
-            fs::copy(built, stage.join(&program))?;
+            let built = fs::read(self.built(target).join(&program))?;
+            if target.ends_with("-musl") && built.windows(LOADER.len()).any(|bytes| bytes == LOADER) {
+                return Err(
+                    format!("{program} for {target} is not static: it names the loader of musl").into()
+                );
+            }
+            fs::copy(self.built(target).join(&program), stage.join(&program))?;
             for file in ["LICENSE-MIT", "LICENSE-APACHE", "crates/cli/README.md"] {
                 let name = Path::new(file).file_name().ok_or("a file without a name")?;
                 fs::copy(self.root.join(file), stage.join(name))?;
@@ -263,29 +276,51 @@ impl Release {
             }
             self.pack(&name, &folder.join(format!("{name}.{archive}")))?;
         }
-        fs::remove_dir_all(pages)?;
         Ok(())
     }
 
-    /// The manual and the completions, which are the same for all targets. They are made with the libraries of this
-    /// machine's own archive, so that those are not built twice.
+    /// Builds the programs of all targets. The package of the wheel is named for its choice of features; of it nothing
+    /// is built here.
+    fn programs(&self) -> Result<()> {
+        let mut args = vec!["build", "--profile", PROFILE, "--locked"];
+        for package in ["unskew", "unskew-pages", "unskew-python"] {
+            args.extend(["--package", package]);
+        }
+        args.extend(["--bin", "unskew", "--bin", "unskew-pages"]);
+        for target in &self.targets {
+            args.extend(["--target", target]);
+        }
+        let environment = zig::programs(&self.root, &self.targets)?;
+        process::run(&self.root, &args, &environment)
+    }
+
+    /// Where cargo puts programs for a target.
+    fn built(&self, target: &str) -> PathBuf {
+        target_folder(&self.root).join(target).join(PROFILE)
+    }
+
+    /// The manual, the completions and the page of all options, which are the same for all targets. A target of this
+    /// machine has the program that writes them; one with musl needs no musl to run.
     fn pages(&self) -> Result<PathBuf> {
-        let folder = self.folder("pages")?;
-        let mut command = self.cargo("run", &host(&self.root)?)?;
-        run(command.args(["--package", "unskew", "--example", "pages", "--"]).arg(&folder))?;
+        let folder = self.said();
+        let host = host(&self.root)?;
+        let platform = |triple: &str| triple.rsplit_once('-').map(|(platform, _)| platform.to_owned());
+        match self.targets.iter().find(|target| platform(target) == platform(&host)) {
+            Some(target) => {
+                let program = format!("unskew-pages{}", std::env::consts::EXE_SUFFIX);
+                run(Command::new(self.built(target).join(program)).arg(&folder))?;
+            }
+            None => {
+                let folder = folder.to_str().ok_or("the folder's path is not UTF-8")?;
+                crate::run(&self.root, &["pages", folder])?;
+            }
+        }
         Ok(folder)
     }
 
-    /// A release build for a target, by zig on Linux.
-    fn cargo(&self, what: &str, target: &str) -> Result<Command> {
-        let mut command = match is_linux(target) {
-            true => zig(&self.root)?,
-            false => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
-        };
-        let oldest =
-            if target.ends_with("-linux-gnu") { format!("{target}.{GLIBC}") } else { target.to_owned() };
-        command.args([what, "--release", "--locked", "--target", &oldest]).current_dir(&self.root);
-        Ok(command)
+    /// Where the pages are.
+    fn said(&self) -> PathBuf {
+        target_folder(&self.root).join("pages")
     }
 
     /// The C library for this machine as cargo-c installs it: headers, a versioned shared library, a static one, and a
@@ -295,13 +330,47 @@ impl Release {
         let name = format!("unskew-capi-{}-{}", env!("CARGO_PKG_VERSION"), host(&self.root)?);
         let stage = self.folder(&name)?;
         notices::write(&self.root, "unskew-capi", &stage.join("THIRD-PARTY.txt"))?;
-        let stage = stage.to_str().ok_or("the folder's path is not UTF-8")?;
-        let install = ["cinstall", "--release", "--locked", "--package", "unskew-capi"];
-        let place = ["--destdir", stage, "--prefix", "/usr/local", "--libdir", "lib"];
-        crate::process::cargo(&self.root, &[&install[..], &place].concat()).map_err(|error| {
+        let staged = stage.to_str().ok_or("the folder's path is not UTF-8")?;
+        let host = host(&self.root)?;
+        // A folder of its own: cargo-c is a cargo of another version, and each would build anew what the other has
+        // built.
+        let target = target_folder(&self.root).join("c");
+        let target = target.to_str().ok_or("the folder's path is not UTF-8")?;
+        let install = ["cinstall", "--profile", PROFILE, "--locked", "--package", "unskew-capi"];
+        let place = ["--destdir", staged, "--prefix", "/usr/local", "--libdir", "lib"];
+        let place = [&place[..], &["--target", &host, "--target-dir", target]].concat();
+        let environment = zig::environment(&self.root, std::slice::from_ref(&host))?;
+        process::run(&self.root, &[&install[..], &place].concat(), &environment).map_err(|error| {
             format!("{error}; `cargo install --locked cargo-c` provides `cargo cinstall`")
         })?;
+        for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"] {
+            fs::copy(self.root.join("crates/capi").join(file), stage.join(file))?;
+        }
+        self.compiles(&stage)?;
         self.pack(&name, &folder.join(format!("{name}.tar.gz")))
+    }
+
+    /// Whether a program of C finds the headers and the library by the file for pkg-config, on a Unix with pkg-config.
+    fn compiles(&self, stage: &Path) -> Result<()> {
+        if !cfg!(unix) {
+            return Ok(());
+        }
+        let installed = stage.join("usr/local/lib/pkgconfig");
+        let mut flags = Command::new("pkg-config");
+        flags.args(["--cflags", "--libs", "unskew-capi"]);
+        flags.env("PKG_CONFIG_SYSROOT_DIR", stage).env("PKG_CONFIG_PATH", &installed);
+        let Ok(flags) = flags.output() else {
+            println!("no pkg-config: no program of C is compiled with the library");
+            return Ok(());
+        };
+        let text = String::from_utf8(flags.stdout)?;
+        if !flags.status.success() || text.trim().is_empty() {
+            return Err(format!("pkg-config: {}", String::from_utf8_lossy(&flags.stderr)).into());
+        }
+        let program = target_folder(&self.root).join("masks-in-c");
+        let mut compiler = Command::new("cc");
+        compiler.arg(self.root.join("crates/capi/tests/c/masks.c")).args(text.split_whitespace());
+        run(compiler.arg("-o").arg(program))
     }
 
     /// The package of `cargo xtask wasm`, as the registry takes it.
@@ -317,7 +386,8 @@ impl Release {
 
     /// The pages of `cargo xtask site`, as an archive.
     fn site(&self) -> Result<()> {
-        crate::run(&self.root, &["site"])?;
+        let said = self.said();
+        crate::site::site(&self.root, true, self.parts.contains(&"archives").then_some(&*said))?;
         let folder = self.folder("site")?;
         let archive = folder.join(format!("unskew-site-{}.tar.gz", env!("CARGO_PKG_VERSION")));
         let mut tar = Command::new("tar");
@@ -358,28 +428,6 @@ impl Release {
         fs::remove_dir_all(self.out.join(name))?;
         Ok(())
     }
-}
-
-/// A program of the environment with the tools.
-fn tool(root: &Path, name: &str) -> Result<Command> {
-    let interpreter = python::tools(root)?;
-    let folder = interpreter.parent().ok_or("an interpreter without a folder")?;
-    if cfg!(target_os = "linux") {
-        let mut install = Command::new(&interpreter);
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        run(install.args(["ziglang>=0.15", "cargo-zigbuild>=0.22,<0.25"]))?;
-    }
-    // Both look for zig there.
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
-    let mut command = Command::new(folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
-    command.env("PATH", std::env::join_paths(path)?);
-    Ok(command)
-}
-
-/// Cargo with zig as its C compiler and its linker.
-pub(crate) fn zig(root: &Path) -> Result<Command> {
-    tool(root, "cargo-zigbuild")
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {

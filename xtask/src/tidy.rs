@@ -29,7 +29,7 @@ const MAX_LINES: usize = 600;
 const MAX_COLUMNS: usize = 120;
 
 /// Which crates of the workspace each may depend on, development dependencies not counted.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("unskew-core", &[]),
     ("unskew-files", &[]),
     ("unskew-gguf", &[]),
@@ -83,6 +83,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "unskew-vocab",
         ],
     ),
+    ("unskew-pages", &["unskew"]),
     ("unskew-python", &["unskew"]),
     ("unskew-wasm", &["unskew"]),
     ("unskew-examples", &["unskew"]),
@@ -114,7 +115,7 @@ const ALONE: [(&str, &[&str]); 12] = [
     ("burn", &["unskew-runner"]),
     ("burn-core", &["unskew-runner"]),
     ("tokenizers", &["unskew-vocab"]),
-    ("clap", &["unskew", "unskew-benches"]),
+    ("clap", &["unskew", "unskew-benches", "unskew-pages"]),
     ("wgpu", &["unskew-sets"]),
     ("naga", &["unskew-shaders"]),
     ("pyo3", &["unskew-python"]),

@@ -15,8 +15,9 @@ use crate::{
     process::{cargo, target},
 };
 
-/// The packages of npm that tests and the build take.
-const PACKAGES: [&str; 3] = ["binaryen@132.0.0", "typescript@5.9.3", "@huggingface/transformers@4.3.2"];
+/// The packages of npm that the build takes, and those that tests take.
+const PACKAGES: [&str; 1] = ["binaryen@132.0.0"];
+const TESTED: [&str; 3] = ["binaryen@132.0.0", "typescript@5.9.3", "@huggingface/transformers@4.3.2"];
 
 /// What the compiler of Rust counts on in a module; wasm-opt asks for it by name.
 const FEATURES: [&str; 7] = [
@@ -96,7 +97,7 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
     let mut bindgen = Command::new(bindgen(root, tools)?);
     bindgen.args(["--target", "web", "--no-typescript", "--omit-default-module-path", "--out-name", "glue"]);
     run(bindgen.arg("--out-dir").arg(package).arg(&module))?;
-    install(tools)?;
+    install(tools, &PACKAGES)?;
     let bound = package.join("glue_bg.wasm");
     // A system's own program takes a tenth of the time of npm's, which is JavaScript.
     // An old one (108 was tried) takes the table of references for one of functions, and the module does not load.
@@ -137,6 +138,7 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
 /// Masks and draws are compared with those of this build of Rust: the specs are those of the repository, and
 /// MaskBench's schemas and tokenizers where the variable `UNSKEW_DATA` names a folder with them.
 fn test(root: &Path, npm: &Path, package: &Path, tools: &Path, args: &[&str]) -> Result<()> {
+    install(tools, &TESTED)?;
     let judge = npm.join("judge.json");
     let mut files: Vec<PathBuf> = vec![root.join("crates/wasm/tests/specs.json")];
     files.extend(listed(&root.join("crates/grammars/tests/grammars"), "toml", 1)?);
@@ -213,21 +215,20 @@ fn bindgen(root: &Path, tools: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     let at = tools.to_str().ok_or("the path of the repository is not UTF-8")?;
-    cargo(
-        root,
-        &["install", "wasm-bindgen-cli", "--version", version, "--no-default-features", "--root", at],
-    )?;
+    // It runs once, and its optimisation takes longer than that.
+    let install = ["install", "wasm-bindgen-cli", "--debug", "--version", version, "--no-default-features"];
+    cargo(root, &[&install[..], &["--root", at]].concat())?;
     Ok(program)
 }
 
 /// The packages of npm, once.
-fn install(tools: &Path) -> Result<()> {
+fn install(tools: &Path, packages: &[&str]) -> Result<()> {
     let has = |package: &str| {
         let Some((name, version)) = package.rsplit_once('@') else { return false };
         let manifest = fs::read_to_string(tools.join("node_modules").join(name).join("package.json"));
         manifest.is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
     };
-    if PACKAGES.iter().all(|package| has(package)) {
+    if packages.iter().all(|package| has(package)) {
         return Ok(());
     }
     fs::write(
@@ -235,7 +236,7 @@ fn install(tools: &Path) -> Result<()> {
         "{ \"name\": \"tools\", \"private\": true, \"type\": \"module\" }\n",
     )?;
     let mut npm = Command::new("npm");
-    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]).args(PACKAGES).current_dir(tools);
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]).args(packages).current_dir(tools);
     run(&mut npm)
 }
 

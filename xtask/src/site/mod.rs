@@ -1,8 +1,9 @@
 //! `cargo xtask site [--no-api]`: the documentation site, in `target/site`.
 //!
-//! mdBook makes it of the pages that `docs/SUMMARY.md` names, with the reference of the Python package, the records of
-//! measurements and the notebooks as pages that are generated; rustdoc of the published crates lies beside it under
-//! `api`, and the playground under `playground` where it is built. At the end every link is followed (`links`).
+//! mdBook makes it of the pages that `docs/SUMMARY.md` names, with the options of the command line, the reference of
+//! the Python package, the records of measurements and the notebooks as pages that are generated; rustdoc of the
+//! published crates lies beside it under `api`, and the playground under `playground` where the npm package is built,
+//! which it is made of (`cargo xtask wasm --build`). At the end every link is followed (`links`).
 //!
 //! mdBook reads `target/book`, which is written anew in each run. Two other ways were tried on paper: `src = "docs"`,
 //! with which mdBook can have no page of another folder, so that links to records and designs lead nowhere; and a
@@ -30,24 +31,41 @@ const MDBOOK: &str = "0.5.4";
 /// The folder of the stubs and modules of the Python package, which stands in the summary for their reference.
 const PYTHON: &str = "crates/python/python/unskew";
 
+/// The folder of the sources of the command line's options, which stands in the summary for the page of all of them.
+const OPTIONS: &str = "crates/cli/src/command_line/args";
+
+/// Where what the command line says of itself is written.
+const SAID: &str = "target/pages";
+
 const RECORDS: &str = "benches/record";
 
 const HISTORY: &str = "benches/record/history.csv";
 
-/// Where the playground's build is.
-const PLAYGROUND: &str = "target/playground";
+/// What leads to the playground from pages, and from the repository says what it is.
+const PLAYGROUND: &str = "site/README.md";
 
-pub(crate) fn site(root: &Path, with_api: bool) -> Result<()> {
+/// Makes the site. `pages` is the folder where `cargo xtask pages` wrote what the command line says of itself: a
+/// release has it from its own program. Without it, it is written here.
+pub(crate) fn site(root: &Path, with_api: bool, pages: Option<&Path>) -> Result<()> {
     let begin = Instant::now();
     is_installed()?;
+    let pages = match pages {
+        Some(pages) => pages.to_owned(),
+        None => {
+            crate::run(root, &["pages", SAID])?;
+            root.join(SAID)
+        }
+    };
     let (book, site) = (root.join("target/book"), root.join("target/site"));
     let mut places = Places { repository: Some(manifests::address(root)?), ..Places::default() };
     if with_api {
         places.crates = crates(root)?;
     }
-    let playground = root.join(PLAYGROUND);
-    let has_playground = playground.join("index.html").is_file();
-    write_book(root, &book, &mut places, has_playground)?;
+    let playground = playground(root)?;
+    if playground.is_some() {
+        places.pages.insert(PLAYGROUND.to_owned(), "playground/index.html".to_owned());
+    }
+    write_book(root, &book, &mut places, &pages)?;
     // The renderer empties the folder, so that all else is put there afterwards.
     python::run(Command::new("mdbook").arg("build").arg(&book).arg("--dest-dir").arg(&site))?;
     fs::copy(root.join(HISTORY), site.join(HISTORY))?;
@@ -55,8 +73,9 @@ pub(crate) fn site(root: &Path, with_api: bool) -> Result<()> {
         api(root, &site)?;
         println!("{} links of rustdoc lead nowhere, and stand as text", links::unlink(&site, "api")?);
     }
-    if has_playground {
-        copy(&playground, &site.join("playground"))?;
+    match playground {
+        Some(playground) => copy(&playground, &site.join("playground"))?,
+        None => println!("no playground: `cargo xtask wasm --build` makes the package that it runs"),
     }
     let report = links::check(&site)?;
     let mut files = Vec::new();
@@ -85,6 +104,20 @@ pub(crate) fn site(root: &Path, with_api: bool) -> Result<()> {
     } else {
         Err(format!("{} links are broken", report.faults.len()).into())
     }
+}
+
+/// Puts the playground together, where the npm package is built. The vocabularies are fetched once.
+fn playground(root: &Path) -> Result<Option<PathBuf>> {
+    let npm = process::target(root).join("npm");
+    let package = npm.join("unskew");
+    if !package.join("web.js").is_file() {
+        return Ok(None);
+    }
+    let out = root.join("target/playground");
+    let mut command = Command::new("node");
+    command.arg(root.join("site/playground/build.mjs")).arg(&package).arg(&out);
+    python::run(command.arg("--vocabularies").arg(npm.join("vocabularies")))?;
+    Ok(Some(out))
 }
 
 fn is_installed() -> Result<()> {
@@ -119,7 +152,7 @@ fn crates(root: &Path) -> Result<std::collections::BTreeMap<String, String>> {
 }
 
 /// Writes what mdBook reads.
-fn write_book(root: &Path, book: &Path, places: &mut Places, has_playground: bool) -> Result<()> {
+fn write_book(root: &Path, book: &Path, places: &mut Places, said: &Path) -> Result<()> {
     if book.is_dir() {
         fs::remove_dir_all(book)?;
     }
@@ -132,7 +165,10 @@ fn write_book(root: &Path, book: &Path, places: &mut Places, has_playground: boo
         settings = settings.replacen(table, &format!("{table}git-repository-url = \"{repository}\"\n"), 1);
     }
     fs::write(book.join("book.toml"), settings)?;
-    fs::write(book.join("theme/header.hbs"), header(!places.crates.is_empty(), has_playground))?;
+    fs::write(
+        book.join("theme/header.hbs"),
+        header(!places.crates.is_empty(), places.pages.contains_key(PLAYGROUND)),
+    )?;
 
     let summary = fs::read_to_string(root.join("docs/SUMMARY.md"))?;
     // Of each page its path in the repository, its path in the site and its text.
@@ -149,6 +185,11 @@ fn write_book(root: &Path, book: &Path, places: &mut Places, has_playground: boo
         let generated = match &*entry.path {
             RECORDS => records::pages(root)?,
             PYTHON => reference(root)?,
+            OPTIONS => {
+                let text = fs::read_to_string(said.join("options.md"))?;
+                let at = "reference/command-line.md".to_owned();
+                vec![[OPTIONS.to_owned(), at, entry.title.clone(), text]]
+            }
             path => {
                 let text = fs::read_to_string(root.join(path))
                     .map_err(|error| format!("docs/SUMMARY.md names {path}: {error}"))?;

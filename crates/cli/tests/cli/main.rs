@@ -15,7 +15,6 @@ mod hostile;
 mod limits;
 mod messages;
 mod options;
-mod pages;
 mod prompts;
 mod real;
 mod refusals;

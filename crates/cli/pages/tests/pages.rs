@@ -1,8 +1,4 @@
-//! Pages of a manual and completions name every command and option.
-
-#[allow(dead_code, reason = "its `main` is that of the example")]
-#[path = "../../examples/pages.rs"]
-mod example;
+//! Pages of a manual, completions and the page of all options name every command and option.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -26,7 +22,8 @@ fn names(command: &clap::Command, before: &str, found: &mut Vec<String>) {
 #[test]
 fn pages_and_completions_name_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    example::write(folder.path()).unwrap();
+    let program = std::process::Command::new(env!("CARGO_BIN_EXE_unskew-pages")).arg(folder.path()).status();
+    assert!(program.unwrap().success());
     let command = unskew::command_line::command();
     let mut found = vec!["unskew".to_owned()];
     names(&command, "unskew", &mut found);
@@ -45,4 +42,24 @@ fn pages_and_completions_name_every_command() {
         }
         assert!(text.contains("json-schema") && text.contains("skip-prompts"), "{shell}");
     }
+    let options = std::fs::read_to_string(folder.path().join("options.md")).unwrap();
+    for name in &found {
+        // No name of a command has a hyphen.
+        let heading = format!("\n## {}\n\n````text\n", name.replace('-', " "));
+        assert!(options.contains(&heading), "{name}");
+    }
+    let mut described = 0;
+    all(&command, &mut |command| {
+        for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+            let Some(long) = option.get_long() else { continue };
+            assert!(options.contains(&format!("--{long}")), "--{long} of {}", command.get_name());
+            described += 1;
+        }
+    });
+    assert!(described > 60, "{described}");
+}
+
+fn all(command: &clap::Command, see: &mut dyn FnMut(&clap::Command)) {
+    see(command);
+    command.get_subcommands().for_each(|below| all(below, see));
 }
