@@ -65,9 +65,10 @@
 //! | `cli` (default) | the program | `command-line`, `tiny-model` |
 //! | `https` (default) | models that a server runs, also over TLS | `http`; a C compiler builds ring |
 //! | `http` | models that a server runs | `facade` |
-//! | `command-line` | [`command_line`] in a program of one's own | `facade`, `runner` |
+//! | `command-line` | [`command_line`] in a program of one's own | `facade`, `chat` |
 //! | `facade` | [`Model`], [`Spec`], [`Request`] | `vocab` |
-//! | `runner` | transformers on the CPU, chat templates | |
+//! | `runner` | transformers on the CPU | |
+//! | `chat` | the chat templates of checkpoints | `runner` |
 //! | `tiny-model` | the embedded models | five megabytes |
 //! | `vocab` | `tokenizer.json` files | the tokenizers library |
 //! | `sets` (default) | [`sets`] and `Spec::set`, from mapped files | |

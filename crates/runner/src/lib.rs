@@ -10,6 +10,7 @@
 //! | `caches` | the caches of one sequence, where frequencies follow its length |
 //! | `weights` | safetensors and GGUF files to matrices; random values |
 //! | `memory` | how fast this machine reads memory |
+//! | `threads` | parallel loops, and what they are where there are no threads |
 //! | `network` | the weights in their places, and what each layer does: the description of a model made concrete |
 //! | `decoder` | the decoder on the CPU |
 //! | `batch` | a batch of sequences as passes |
@@ -28,6 +29,7 @@ mod llama;
 mod math;
 mod memory;
 mod network;
+mod threads;
 #[cfg(feature = "train")]
 mod train;
 mod weights;

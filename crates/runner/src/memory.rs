@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rayon::prelude::*;
+use crate::threads::*;
 
 /// Of `u32`: 256 MiB, larger than caches.
 const LEN: usize = 1 << 26;
@@ -16,7 +16,7 @@ pub fn memory_bandwidth(rounds: usize) -> f64 {
     let block: Vec<u32> = (0..LEN as u32).collect();
     let read = |_| {
         let begin = Instant::now();
-        let all = block.par_chunks(CHUNK).map(sum).reduce(|| 0, u32::wrapping_add);
+        let all = block.par_chunks(CHUNK).map(sum).reduce_with(u32::wrapping_add);
         std::hint::black_box(all);
         size_of_val(&block[..]) as f64 / begin.elapsed().as_secs_f64()
     };

@@ -106,6 +106,8 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         rows.push((KeywordFate { pointer, keyword, fate: Fate::Narrowed, why }, None));
     }
     let refused = ex.refused.clone();
+    let tried = rows.iter().filter(|(_, node)| node.is_some()).count();
+    let is_tried = !Trials::reach_few(&emitter, &made, tried);
     let mut trials = Trials::new(emitter.ex, options, limits);
     let made = match made {
         Ok(grammar) => Ok(grammar.trimmed().ok()),
@@ -117,7 +119,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
             if row.keyword == "type" && trials.loses_null(node) {
                 row.why = NO_NULL.to_owned();
             }
-            match trials.is_idle(node, &row.keyword, outputs) {
+            match is_tried.then(|| trials.is_idle(node, &row.keyword, outputs)).flatten() {
                 Some(true) => {
                     row.fate = Fate::Annotation;
                     if row.why == EXACTLY {

@@ -26,6 +26,10 @@ use crate::{
 /// so.
 const WORK: usize = 1 << 20;
 
+/// Where the work would reach less than one keyword in so many, there are no trials: the answers would be those of the
+/// first keywords alone, for the price of all.
+const REACHED: usize = 16;
+
 /// The steps of one automaton.
 const AUTOMATON: u64 = 1 << 18;
 
@@ -49,9 +53,21 @@ type Automaton = Option<Dfa>;
 /// The outputs of a schema; `None` if there are none.
 pub(crate) type Outputs = Option<Grammar>;
 
+/// The work that a compilation has taken.
+fn work_of(emitter: &Emitter, made: &Result<Grammar, SchemaError>) -> usize {
+    let size = emitter.builder.size().max(made.as_ref().map_or(0, Grammar::expressions));
+    emitter.ex.schemas.document.nodes().count() + size + emitter.ex.work()
+}
+
 impl<'o> Trials<'o> {
     pub(crate) fn new(ex: Expander, options: &'o SchemaOptions, limits: &'o SchemaLimits) -> Self {
         Self { parts: Some((ex.schemas, ex.languages)), options, limits, work: WORK, whole: None }
+    }
+
+    /// Whether trials of so many keywords would reach some of them only, if each is worth the work of `emitter`, which
+    /// has made the schema with all of them.
+    pub(crate) fn reach_few(emitter: &Emitter, made: &Result<Grammar, SchemaError>, keywords: usize) -> bool {
+        work_of(emitter, made).saturating_mul(keywords) > REACHED * WORK
     }
 
     fn document(&mut self) -> Option<&mut Document> {
@@ -64,13 +80,11 @@ impl<'o> Trials<'o> {
             return None;
         }
         let (schemas, languages) = self.parts.take()?;
-        let nodes = schemas.document.nodes().count();
         let ex = Expander::with_languages(schemas, languages, self.options, self.limits);
         let mut emitter = Emitter::new(ex, self.options, self.limits).ok()?;
         emitter.begin_at(root);
         let made = emitter.grammar();
-        let size = emitter.builder.size().max(made.as_ref().map_or(0, Grammar::expressions));
-        self.work = self.work.saturating_sub(nodes + size + emitter.ex.work());
+        self.work = self.work.saturating_sub(work_of(&emitter, &made));
         self.parts = Some((emitter.ex.schemas, emitter.ex.languages));
         match made {
             Ok(grammar) => grammar.trimmed().ok().map(Some),

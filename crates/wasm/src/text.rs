@@ -22,6 +22,8 @@ struct Count {
 /// A text whose places are asked for.
 pub(crate) struct Text<'a> {
     text: &'a str,
+    /// A character is a byte, and nothing is to be counted.
+    is_ascii: bool,
     counts: Vec<Count>,
     /// The first byte of each line.
     lines: Vec<usize>,
@@ -42,12 +44,15 @@ impl<'a> Text<'a> {
                 counts.push(count);
             }
         }
-        Self { text, counts, lines }
+        Self { text, is_ascii: text.is_ascii(), counts, lines }
     }
 
     /// The counts in front of a byte; of one inside of a character, those in front of it.
     fn count(&self, byte: usize) -> Count {
         let byte = byte.min(self.text.len());
+        if self.is_ascii {
+            return Count { byte, chars: byte, units: byte };
+        }
         let mut count = self.counts[self.counts.partition_point(|count| count.byte <= byte) - 1];
         for char in self.text[count.byte..].chars() {
             if count.byte + char.len_utf8() > byte {
@@ -98,16 +103,19 @@ mod tests {
     #[test]
     fn places_are_those_of_counting() {
         let text = "aé\n𝄞b\n\n".repeat(60) + &"x𝄞".repeat(200);
-        let places = Text::new(&text);
-        for (byte, _) in text.char_indices().chain([(text.len(), ' ')]) {
-            let before = &text[..byte];
-            let place = places.place(&(byte..byte));
-            let begin = before.rfind('\n').map_or(0, |at| at + 1);
-            assert_eq!(place.line, Some(before.matches('\n').count() + 1));
-            assert_eq!(place.column, Some(before[begin..].chars().count() + 1));
-            assert_eq!(place.start, Some(before.encode_utf16().count()));
-            assert_eq!(places.byte(place.line.unwrap(), place.column.unwrap()), Some(byte));
+        for text in [&text, "{\n  \"a\": 1,\n}".repeat(20).as_str()] {
+            let places = Text::new(text);
+            for (byte, _) in text.char_indices().chain([(text.len(), ' ')]) {
+                let before = &text[..byte];
+                let place = places.place(&(byte..byte));
+                let begin = before.rfind('\n').map_or(0, |at| at + 1);
+                assert_eq!(place.line, Some(before.matches('\n').count() + 1));
+                assert_eq!(place.column, Some(before[begin..].chars().count() + 1));
+                assert_eq!(place.start, Some(before.encode_utf16().count()));
+                assert_eq!(places.byte(place.line.unwrap(), place.column.unwrap()), Some(byte));
+            }
         }
+        let places = Text::new(&text);
         // Inside of a character and beyond the end.
         assert_eq!(places.place(&(2..2)).start, Some(1));
         assert_eq!(places.place(&(9..1 << 40)).end, Some(text.encode_utf16().count()));

@@ -86,7 +86,10 @@ test("draws of a function are those of Rust for every sampler", async () => {
   }
 });
 
-// Sums of a transformer depend on the width of the processor's vectors, so that a token here and there is another: one of eight records was.
+// The products of the transformer are fused multiply-adds where the processor has them, and are rounded twice here, so that rows differ in
+// their last digits (log-probabilities of whole records by 1e-5). A record takes `cars` some thousand proposals, 27,000 positions of the model
+// and as many comparisons with a random number: at times one falls the other way, and another record is drawn. One of eight was. The samplers
+// themselves compute the same numbers everywhere, as the test above shows.
 test("draws of the embedded model are mostly those of Rust", async () => {
   const model = await Model.embedded();
   for (const { spec, sampler, prompt, outputs } of judge.draws.embedded) {

@@ -270,12 +270,13 @@ test("the eight lines of the README run", async () => {
   assert.equal(said.trim(), readme.match(/```text\n([\s\S]*?)```/)[1].trim());
 });
 
-// The goal is 1.2 MB: templates of chats, the transformers and a smaller level of optimisation are what is left.
-test("the module is at most 2 MB compressed", () => {
+// The goal is 1.2 MB. What is left: automata at a smaller level of optimisation (0.1 MB, and compiling takes twice the time), the transformers
+// and samplers in a module of their own, and sorts, of which there are 120 copies.
+test("the module is at most 1.7 MB compressed", () => {
   const module = readFileSync(join(folder, "unskew_bg.wasm"));
   const packed = brotliCompressSync(module, { params: { [constants.BROTLI_PARAM_LGWIN]: 24 } }).length;
   console.log(`${module.length} bytes, ${packed} by brotli`);
-  assert.ok(packed <= 2_000_000, `${packed} bytes`);
+  assert.ok(packed <= 1_700_000, `${packed} bytes`);
 });
 
 // Each in a process of its own, since the module is broken then.

@@ -6,7 +6,7 @@
 
 mod any_model;
 pub mod audit;
-#[cfg(feature = "runner")]
+#[cfg(feature = "chat")]
 mod chat;
 #[cfg(feature = "runner")]
 mod checkpoint;

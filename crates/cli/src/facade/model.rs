@@ -1,6 +1,6 @@
 //! A language model with its tokens: by name, from a checkpoint, from a table, or one's own.
 
-#[cfg(feature = "runner")]
+#[cfg(feature = "chat")]
 use std::sync::OnceLock;
 use std::{
     convert::Infallible,
@@ -18,7 +18,7 @@ use unskew_engine::{
 use unskew_runner::{Llama, LoadOptions, ModelConfig, Quantization};
 use unskew_vocab::{Gguf, Tokenizer};
 
-#[cfg(feature = "runner")]
+#[cfg(feature = "chat")]
 use super::chat::ChatTemplate;
 use super::{
     AnyModel, Chat,
@@ -49,10 +49,10 @@ pub struct Model {
     tokens: Arc<TokenSpace>,
     kind: Kind,
     /// Where its chat template is: the folder of a checkpoint, or a GGUF file.
-    #[cfg(feature = "runner")]
+    #[cfg(feature = "chat")]
     files: Option<PathBuf>,
     /// The template, once it is read: a run of many prompts reads it once.
-    #[cfg(feature = "runner")]
+    #[cfg(feature = "chat")]
     template: Arc<OnceLock<ChatTemplate>>,
     #[cfg(feature = "http")]
     remote: Option<Arc<super::endpoint::Remote>>,
@@ -203,8 +203,7 @@ impl Model {
                 };
                 let tokens = gguf_tokens(path, tokenizer, config.vocab_size)?;
                 let llama = Llama::from_gguf_with(path, options).map_err(Error::of_gguf)?;
-                let parts = Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer);
-                Ok(Self { files: Some(path.clone()), ..parts })
+                Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer).with_files(path))
             }
             #[cfg(all(not(feature = "runner"), feature = "llama-cpp"))]
             ModelSource::Gguf(path) => Self::of_llama_cpp(path, tokenizer),
@@ -221,8 +220,7 @@ impl Model {
                 let tokens = own_tokens(&config, own, &stops)?;
                 let llama =
                     Llama::from_dir_with(folder, options).map_err(|error| Error::Model(error.into()))?;
-                let parts = Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer);
-                Ok(Self { files: Some(folder.clone()), ..parts })
+                Ok(Self::of_parts(AnyModel::new(llama), tokens, Kind::Transformer).with_files(folder))
             }
             #[cfg(all(feature = "runner", feature = "tiny-model"))]
             ModelSource::Tiny | ModelSource::TinyDraft => {
@@ -244,10 +242,7 @@ impl Model {
         let model = unskew_llama_cpp::LlamaCpp::open(path, &unskew_llama_cpp::Options::default());
         let model = model.map_err(|error| Error::Model(error.into()))?;
         let tokens = gguf_tokens(path, tokenizer, model.vocab_len())?;
-        let parts = Self::of_parts(AnyModel::new(model), tokens, Kind::Transformer);
-        #[cfg(feature = "runner")]
-        let parts = Self { files: Some(path.to_owned()), ..parts };
-        Ok(parts)
+        Ok(Self::of_parts(AnyModel::new(model), tokens, Kind::Transformer).with_files(path))
     }
 
     #[cfg(not(feature = "llama-cpp"))]
@@ -260,12 +255,26 @@ impl Model {
             model,
             tokens: tokens.into(),
             kind,
-            #[cfg(feature = "runner")]
+            #[cfg(feature = "chat")]
             files: None,
-            #[cfg(feature = "runner")]
+            #[cfg(feature = "chat")]
             template: Arc::default(),
             #[cfg(feature = "http")]
             remote: None,
+        }
+    }
+
+    /// The same with the place of its chat template.
+    #[cfg(any(feature = "runner", feature = "llama-cpp"))]
+    #[cfg_attr(
+        not(feature = "chat"),
+        allow(unused_variables, reason = "a build without templates reads none")
+    )]
+    fn with_files(self, path: &Path) -> Self {
+        Self {
+            #[cfg(feature = "chat")]
+            files: Some(path.to_owned()),
+            ..self
         }
     }
 
@@ -383,7 +392,7 @@ impl Model {
     ///
     /// [`Error`], where the model is no checkpoint with a template, the template fails, or the tokens cannot spell
     /// its text.
-    #[cfg(feature = "runner")]
+    #[cfg(feature = "chat")]
     pub fn encode_chat(&self, chat: impl Into<Chat>) -> Result<Vec<TokenId>> {
         let template = match (self.template.get(), &self.files) {
             (Some(template), _) => Some(template),
@@ -407,9 +416,9 @@ impl Model {
         Ok(ids)
     }
 
-    #[cfg(not(feature = "runner"))]
+    #[cfg(not(feature = "chat"))]
     pub(crate) fn encode_chat(&self, _: Chat) -> Result<Vec<TokenId>> {
-        Err(Error::NotBuilt { what: "the chat template of a model", feature: "runner" })
+        Err(Error::NotBuilt { what: "the chat template of a model", feature: "chat" })
     }
 
     pub(crate) fn check_prompt(&self, prompt: &[TokenId]) -> Result<()> {

@@ -67,7 +67,7 @@ impl Chat {
         Ok(Self { tools: Some(tools.to_owned()), ..self })
     }
 
-    #[cfg(any(feature = "runner", feature = "http"))]
+    #[cfg(any(feature = "chat", feature = "http"))]
     pub(super) fn messages(&self) -> &str {
         &self.messages
     }

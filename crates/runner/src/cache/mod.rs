@@ -15,12 +15,11 @@ pub(crate) mod prefixes;
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use crate::config::ModelConfig;
 use crate::math::functions::{soft_cap, softmax};
 use crate::math::kernel::{Inputs, LANES, Line, Sums, multiply};
 use crate::math::matrix::WORTH_A_THREAD;
+use crate::threads::*;
 
 /// Positions of a page: the lanes of a panel of keys.
 pub(crate) const PAGE: usize = 8;

@@ -15,10 +15,10 @@
 use std::{array, ops::Range};
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 use crate::math::kernel::{Inputs, LANES, Line, Sums, Weight, multiply, multiply_blocks, widen};
 use crate::math::pack::{BLOCK, Block, Format, Lines, Packer, Scales};
+use crate::threads::*;
 
 /// Lines of a panel that are widened at a time, with those of another panel: 16 KiB of f32.
 const DEPTH: usize = 64;
@@ -296,7 +296,7 @@ impl Part<'_> {
 /// Each weight is read once.
 pub(crate) fn compute<const N: usize>(inputs: &[f32], products: [Product<'_>; N]) {
     let panels: usize = products.iter().map(|product| product.matrix.panels()).sum();
-    let threads = rayon::current_num_threads();
+    let threads = current_num_threads();
     // Inputs are rows times the width of each matrix.
     let work = panels * LANES * inputs.len();
     if threads == 1 || work < WORTH_A_THREAD {

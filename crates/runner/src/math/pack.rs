@@ -9,10 +9,10 @@
 use std::borrow::Borrow;
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 use crate::math::blocks::{BlockType, Kept, MOST};
 use crate::math::kernel::{LANES, Line, Weight};
+use crate::threads::*;
 
 /// Inputs of a block, whose weights for one output share a scale.
 pub(crate) const BLOCK: usize = 32;
@@ -270,7 +270,7 @@ impl Packer {
                 is_finite
             },
         );
-        if !is_finite.reduce(|| true, |all, one| all & one) {
+        if !is_finite.reduce_with(|all, one| all & one).unwrap_or(true) {
             let lines = &lines[self.rows / LANES * inputs..];
             let all = (0..bytes.len() / row_bytes).flat_map(|row| (0..inputs).map(move |input| (row, input)));
             let value = |(row, input): (usize, usize)| lines[row / LANES * inputs + input][row % LANES];
@@ -380,7 +380,7 @@ fn blocks<S: Scales>(
 fn fill<B: Copy + Sync, W: Copy + Send>(
     lines: &mut [[W; LANES]],
     inputs: usize,
-    panels: rayon::slice::Chunks<'_, B>,
+    panels: Chunks<'_, B>,
     of: impl Fn(B) -> W + Sync,
 ) {
     lines.par_chunks_mut(inputs).zip(panels).for_each(|(lines, rows)| {
