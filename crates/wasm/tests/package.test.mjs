@@ -253,7 +253,9 @@ test("a compiler of TypeScript accepts the README and refuses wrong uses", () =>
   const compile = (name, text) => {
     const file = join(process.env.UNSKEW_TOOLS, name);
     writeFileSync(file, text);
-    const options = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom,esnext.disposable", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck", "false", "--types", ""];
+    const options = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom,esnext.disposable", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck", "false"];
+    // No types but those of the package: a folder that is not there. An empty list cannot be written on a command line.
+    options.push("--typeRoots", join(process.env.UNSKEW_TOOLS, "no-types"));
     execFileSync(process.execPath, [tsc, ...options, file], { cwd: process.env.UNSKEW_TOOLS, encoding: "utf8" });
   };
   compile("readme.mts", blocks[0]);
