@@ -86,10 +86,10 @@ test("draws of a function are those of Rust for every sampler", async () => {
   }
 });
 
-// The products of the transformer are fused multiply-adds where the processor has them, and are rounded twice here, so that rows differ in
-// their last digits (log-probabilities of whole records by 1e-5). A record takes `cars` some thousand proposals, 27,000 positions of the model
-// and as many comparisons with a random number: at times one falls the other way, and another record is drawn, or the same one with another
-// token past its end. Two of eight were. The samplers themselves compute the same numbers everywhere, as the test above shows.
+// The samplers compute the same numbers everywhere, as the test above shows, and the rows of the transformer differ in their last digits: four
+// whole records agree in log-probability to 1e-5. The likely reason is that products are fused multiply-adds where the processor has them, and
+// are rounded twice here. `cars` compares thousands of proposals with random numbers for a record, and one that falls the other way draws another
+// record, or the same one with another token past its end. Two of eight were.
 test("draws of the embedded model are mostly those of Rust", async () => {
   const model = await Model.embedded();
   for (const { spec, sampler, prompt, outputs } of judge.draws.embedded) {
