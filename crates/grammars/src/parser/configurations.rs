@@ -24,7 +24,7 @@ use super::{
     tracking::Tracked,
 };
 use crate::{
-    ids::{Id, Lists, Table, id, number},
+    ids::{Id, Lists, Table, id},
     network::{
         rules::Rules,
         safe::safe_bytes,
@@ -75,6 +75,43 @@ impl From<Option<Configuration>> for Next {
     }
 }
 
+/// The rows, in pages: one table would be copied whole as it grows, and that took 15 ms of a mask now and then.
+#[derive(Debug)]
+struct Rows {
+    /// The number of classes.
+    width: usize,
+    pages: Vec<Vec<Next>>,
+}
+
+impl Rows {
+    /// The rows of a page.
+    const PAGE: usize = 256;
+
+    #[inline]
+    fn get(&self, row: Row, class: u8) -> Next {
+        self.pages[row.index() / Self::PAGE][row.index() % Self::PAGE * self.width + usize::from(class)]
+    }
+
+    fn set(&mut self, row: Row, class: u8, next: Next) {
+        self.pages[row.index() / Self::PAGE][row.index() % Self::PAGE * self.width + usize::from(class)] =
+            next;
+    }
+
+    /// Adds a row, whose number follows that of the last one.
+    fn push(&mut self, row: Row, nexts: impl Iterator<Item = Next>) {
+        if row.index() % Self::PAGE == 0 {
+            // The first page grows with its rows: most scratches have few.
+            let rows = if row.index() == 0 { 0 } else { Self::PAGE };
+            self.pages.push(Vec::with_capacity(rows * self.width));
+        }
+        self.pages[row.index() / Self::PAGE].extend(nexts);
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.pages.iter().map(|page| page.len() * size_of::<Next>()).sum()
+    }
+}
+
 /// A compiled grammar, which does not change.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -104,9 +141,7 @@ pub(crate) struct Configurations {
     /// By terminal and state of its scanner.
     safe_in_terminal: HashMap<(ScanTerminal, ScanState), SafeId>,
     /// By row and class of bytes.
-    next: Vec<Next>,
-    /// The number of classes.
-    width: usize,
+    next: Rows,
     /// By parser state: the bytes with which the rest may begin.
     first_bytes: Table<ParserState, Option<ByteSet>>,
     /// By terminal and state of its scanner: the bytes that it may read.
@@ -150,8 +185,7 @@ impl Configurations {
             safe: Table::default(),
             safe_bytes: Table::from(vec![None]),
             safe_in_terminal: HashMap::new(),
-            next: Vec::new(),
-            width: compiled.terminals.width(),
+            next: Rows { width: compiled.terminals.width(), pages: Vec::new() },
             first_bytes: Table::default(),
             next_bytes: HashMap::new(),
             buffers: Default::default(),
@@ -221,7 +255,7 @@ impl Configurations {
     ) -> Option<Configuration> {
         let class = compiled.terminals.class(byte);
         if let Some(row) = self.row[configuration] {
-            let next = self.next[self.entry(row, class)];
+            let next = self.next.get(row, class);
             if next != Next::UNKNOWN {
                 return next.configuration();
             }
@@ -425,7 +459,7 @@ impl Configurations {
         self.parser.memory_usage()
             + self.hypotheses.memory_usage()
             + (self.hypotheses.len() * 4 + self.row_steps.len()) * size_of::<u32>()
-            + self.next.len() * size_of::<Next>()
+            + self.next.memory_usage()
             + (self.first_bytes.len() + 2 * (self.next_bytes.len() + self.safe_in_terminal.len()))
                 * size_of::<ByteSet>()
             + self.tracked.as_ref().map_or(0, Tracked::memory_usage)
@@ -438,12 +472,6 @@ impl Configurations {
             ended.extend(self.after(compiled, self.hypotheses(configuration)[at]));
         }
         ended
-    }
-
-    /// The index of the entry of a row and a class.
-    #[inline]
-    fn entry(&self, row: Row, class: u8) -> usize {
-        row.index() * self.width + usize::from(class)
     }
 
     #[cold]
@@ -459,7 +487,7 @@ impl Configurations {
             Some(row) => row,
             None => {
                 let row = self.add_row(compiled, configuration);
-                if self.next[self.entry(row, class)] == Next::DEAD {
+                if self.next.get(row, class) == Next::DEAD {
                     self.parser.meter.reset_to(spent);
                     return None;
                 }
@@ -472,8 +500,7 @@ impl Configurations {
         self.read(compiled, &at, compiled.terminals.bytes()[usize::from(class)], &mut after);
         let next = self.configuration(&mut after, compiled);
         self.buffers = (at, after);
-        let entry = self.entry(row, class);
-        self.next[entry] = next.into();
+        self.next.set(row, class, next.into());
         self.parser.meter.reset_to(spent);
         next
     }
@@ -493,11 +520,10 @@ impl Configurations {
                 steps = steps.saturating_add(self.parser.followers(state, &compiled.rules).steps);
             }
         }
-        let row = Row::of(number(self.next.len() / self.width));
-        self.row_steps.push(steps);
+        let row = self.row_steps.push(steps);
         self.row[configuration] = Some(row);
         let is_read = compiled.terminals.bytes().iter().map(|byte| bytes.contains(*byte));
-        self.next.extend(is_read.map(|is_read| if is_read { Next::UNKNOWN } else { Next::DEAD }));
+        self.next.push(row, is_read.map(|is_read| if is_read { Next::UNKNOWN } else { Next::DEAD }));
         row
     }
 
