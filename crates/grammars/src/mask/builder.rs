@@ -51,7 +51,8 @@ pub(crate) struct ScratchNodes {
     pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
     /// By terminal: the bytes that extend its texts.
     pub(crate) extending: HashMap<ScanTerminal, ByteSet>,
-    /// By terminal, the state after it, how many terminals overlap so far, and their last loop: whether too many do.
+    /// By terminal, the state after it, how many terminals overlap so far, and their last loop: whether too many do. Of
+    /// the mask at hand: what it pays for may not depend on the masks before it.
     pub(crate) crowded: HashMap<(ScanTerminal, ParserState, u32, Option<Loop>), bool>,
     pub(crate) bytes: usize,
 }
@@ -99,6 +100,7 @@ impl MaskBuilder<'_> {
     pub(crate) fn add(&mut self, configuration: Configuration) {
         let (_, before) = self.union.added();
         self.fragments.begin();
+        self.known.crowded.clear();
         self.add_all(configuration);
         if self.gives_up() {
             let mut ids = std::mem::take(&mut self.union.ids);

@@ -141,7 +141,6 @@ impl MaskBuilder<'_> {
                 self.overlaps_on((last, next), parts + 1, in_loop)
             }),
         };
-        self.known.bytes += ENTRY;
         self.known.crowded.insert(key, is_crowded);
         is_crowded
     }
