@@ -99,7 +99,7 @@ impl Rows {
 
     /// Adds a row, whose number follows that of the last one.
     fn push(&mut self, row: Row, nexts: impl Iterator<Item = Next>) {
-        if row.index() % Self::PAGE == 0 {
+        if row.index().is_multiple_of(Self::PAGE) {
             // The first page grows with its rows: most scratches have few.
             let rows = if row.index() == 0 { 0 } else { Self::PAGE };
             self.pages.push(Vec::with_capacity(rows * self.width));
