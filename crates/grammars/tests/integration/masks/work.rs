@@ -174,6 +174,24 @@ fn terminals_that_flow_into_each_other_are_read_without_places() {
     }
 }
 
+/// Without a border, `xinyinz` is `x in y in z`: a name overlaps each keyword, which overlaps the next name. Such a mask
+/// is one of a walk, and no node or automaton is made for it first.
+#[test]
+fn a_mask_that_a_walk_makes_takes_no_nodes() {
+    let subject = tiny();
+    let library = Arc::new(TreeLibrary::new(subject.trie.clone(), 64 << 20));
+    let limits = GrammarLimits::default();
+    let grammar = "start: NAME ((\"in\" | \"if\" | \"or\") NAME)*\nNAME: /[a-z]+/";
+    let grammar = from_lark(grammar, &GrammarOptions::default(), &limits).unwrap();
+    let constraint = GrammarConstraint::with_library(&grammar, &library, &limits).unwrap();
+    let mut sequence = Sequence::new(&constraint);
+    let made = library.stats().misses;
+    for text in ["", "x"] {
+        assert_eq!(sequence.read(text).walks, 1, "{text}");
+    }
+    assert!(library.stats().misses - made <= 1, "{:?}", library.stats());
+}
+
 #[test]
 fn ten_times_the_rules_take_at_most_twelve_times_the_work() {
     let subject = tiny();
