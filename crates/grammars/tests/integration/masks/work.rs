@@ -174,8 +174,8 @@ fn terminals_that_flow_into_each_other_are_read_without_places() {
     }
 }
 
-/// Without a border, `xinyinz` is `x in y in z`: a name overlaps each keyword, which overlaps the next name. Such a mask
-/// is one of a walk, and no node or automaton is made for it first.
+/// Without a border, `xinyinz` is `x in y in z`: a name overlaps each keyword, which overlaps the next name. Such a
+/// mask is one of a walk, and no node or automaton is made for it first.
 #[test]
 fn a_mask_that_a_walk_makes_takes_no_nodes() {
     let subject = tiny();
