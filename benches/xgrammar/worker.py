@@ -2,10 +2,9 @@
 
     pip install xgrammar tokenizers numpy     # xgrammar brings torch or runs with numpy
 
-The bench asks as it asks its other workers: a path in a line, an answer as JSON in a line. What is measured is the same:
-the schema is compiled once, each instance is encoded by the tokenizer and walked with a matcher of its own, and the time
-of a mask and of taking a token is that of the package's calls. A call from Python takes about a microsecond, which is
-part of the times.
+The bench sends the path of a schema in a line, and this worker answers with a line of JSON, as the other workers do. The
+schema is compiled once. Each instance is encoded by the tokenizer and walked with a matcher of its own. The time of a mask
+and of taking a token is that of the package's calls. A call from Python takes about a microsecond of it.
 
 The options are those of MaskBench's own engine for XGrammar where it is to be compliant: white space is free, and objects
 are as open as their schemas are.

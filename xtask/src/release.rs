@@ -34,7 +34,7 @@ const LINUX: [&str; 4] = [
 /// The profile of what is shipped.
 const PROFILE: &str = "dist";
 
-/// What a program has inside that loads musl when it runs, and a static one has not.
+/// The path of the loader of musl. A program that is not static names it.
 const LOADER: &[u8] = b"/lib/ld-musl-";
 
 /// A part of a release: its name, and what makes it.

@@ -3,8 +3,8 @@
 //!
 //! Cargo, maturin and cargo-c all get it from here, as scripts in `target/zig`. `cargo zigbuild` and `maturin --zig`
 //! were tried: each has a path of its own to the same linker, cargo takes another linker for another build, and a
-//! release compiled every library twice. What they know about arguments that zig does not take is used here too
-//! (`cargo-zigbuild zig cc`).
+//! release compiled every library twice. The scripts call `cargo-zigbuild zig cc`, which leaves out the arguments that
+//! zig does not take.
 
 use std::{
     ffi::OsString,
@@ -114,7 +114,7 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(interpreter.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// What zig calls a target: the triple without the vendor, and the version of glibc.
+/// The name of a target in zig: the triple without the vendor, and the version of glibc.
 fn of_zig(target: &str) -> String {
     let name = target.replace("-unknown-", "-");
     if name.ends_with("-gnu") { format!("{name}.{GLIBC}") } else { name }

@@ -45,7 +45,6 @@ pub fn peers() -> Vec<Builder> {
 /// The peers that take grammars. Forcing tokens is no part of a mask, so llguidance has no encoder here; glrmask lives
 /// in a program of its own, `benches/glrmask`.
 pub fn peers_for_grammars() -> Vec<Builder> {
-    let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
     let builder = |name, build, place| Builder { name, build, allows: Allows::AllSpellings, place };
     vec![
         builder("llguidance", |subject| llguidance(subject, None, Language::Lark), Place::Here),
@@ -62,13 +61,17 @@ pub fn peers_for_published() -> Vec<Builder> {
 
 /// The peers that take JSON Schema.
 pub fn peers_for_schemas() -> Vec<Builder> {
-    let elsewhere = |_: &Subject| Err("it is in a program of its own: `--program glrmask=PATH`".to_owned());
     let builder = |name, build, place| Builder { name, build, allows: Allows::AllSpellings, place };
     vec![
         builder("llguidance", |subject| llguidance(subject, None, Language::Schema), Place::Apart),
         builder("glrmask", elsewhere, Place::Elsewhere),
-        builder("xgrammar", |_| Err("it is in a program of its own".to_owned()), Place::Python),
+        builder("xgrammar", elsewhere, Place::Python),
     ]
+}
+
+/// The engine of a program of its own, which its place names.
+fn elsewhere(_: &Subject) -> Result<Box<dyn Engine>, String> {
+    Err("it is in a program of its own".to_owned())
 }
 
 /// The language that llguidance compiles.

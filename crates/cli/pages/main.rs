@@ -23,7 +23,7 @@ fn write(folder: &Path) -> io::Result<()> {
     // So that the help of a command is the one that the program prints, with its whole name.
     command.build();
     let mut text = "# All options of the command line\n\n\
-        What the program says of itself: `unskew --help`, and `unskew COMMAND --help`. \
+        This page has the texts of `unskew --help` and of `unskew COMMAND --help`. \
         [The command line by example](../command-line.md) shows them at work.\n"
         .to_owned();
     describe(&mut command, "unskew", &mut text);

@@ -41,7 +41,7 @@ const RECORDS: &str = "benches/record";
 
 const HISTORY: &str = "benches/record/history.csv";
 
-/// What leads to the playground from pages, and from the repository says what it is.
+/// Pages of the repository name the playground by this file, which describes it. In the site the link leads to it.
 const PLAYGROUND: &str = "site/README.md";
 
 /// Makes the site. `pages` is the folder where `cargo xtask pages` wrote what the command line says of itself: a

@@ -35,7 +35,7 @@ use crate::{
     trees::{
         library::TreeLibrary,
         nodes::{ENTRY, ParentKey, TreeNode},
-        points::{Fused, Loop, OpenNode, Origin, Segment},
+        points::{Fused, OpenNode, Origin, Segment, SegmentEnd},
         suffixes::{Exits, SuffixNode, SuffixTrie},
     },
 };
@@ -51,9 +51,11 @@ pub(crate) struct ScratchNodes {
     pub(crate) fused: HashMap<FusionKey, Option<Fused>>,
     /// By terminal: the bytes that extend its texts.
     pub(crate) extending: HashMap<ScanTerminal, ByteSet>,
-    /// By terminal, the state after it, how many terminals overlap so far, and their last loop: whether too many do. Of
-    /// the mask at hand: what it pays for may not depend on the masks before it.
-    pub(crate) crowded: HashMap<(ScanTerminal, ParserState, u32, Option<Loop>), bool>,
+    /// By terminal and literal: whether a text of the terminal may go on over the literal.
+    pub(crate) going_over: HashMap<(ScanTerminal, ScanTerminal), bool>,
+    /// By terminal, the state after it, and the [end](SegmentEnd) of the segment: whether more terminals overlap than
+    /// are fused. Of the mask at hand: its price may not depend on the masks before it.
+    pub(crate) crowded: HashMap<(ScanTerminal, ParserState, SegmentEnd), bool>,
     pub(crate) bytes: usize,
 }
 

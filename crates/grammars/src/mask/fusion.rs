@@ -21,8 +21,9 @@ use crate::{
         cache::LibraryId,
         fused::Next,
         nodes::{ENTRY, ParentKey, SuffixReader, TreeNode},
-        points::{Fused, Loop, OpenNode, Segment, SegmentKey},
+        points::{Fused, Loop, OpenNode, Segment, SegmentEnd, SegmentKey},
     },
+    tuning::Tuning,
 };
 
 /// The origin, if it has a parent.
@@ -45,23 +46,14 @@ impl MaskBuilder<'_> {
     /// Opens the nodes of the segment of `open` fused with each terminal that it overlaps. Answers false if some of
     /// them are missing.
     pub(crate) fn open_fused(&mut self, open: &OpenNode) -> bool {
-        let parts = match open.segment {
-            Segment::Terminal(..) => 1,
-            Segment::Fused { parts, .. } => parts,
-        };
-        let last_loop = loop_at_end(&open.segment);
-        let Some(ways) = self.ways(&open.node.extending, last_loop, open.parser_state) else {
-            return false;
-        };
-        if parts >= self.compiled.tuning.fused_parts && !ways.is_empty() {
-            return false;
-        }
+        let end = open.segment.end();
+        let Some(ways) = self.ways(&open.node.extending, end, open.parser_state) else { return false };
         for ((terminal, after), in_loop) in ways {
             let with = in_loop.map_or(FusedWith::Terminal(terminal), FusedWith::Loop);
             let Some(fused) = self.fuse(open, with) else { return false };
             self.buffers.open.push(OpenNode {
                 node: Arc::clone(&fused.node),
-                segment: Segment::Fused { fused, parts: parts + 1, loops: in_loop },
+                segment: Segment::Fused { fused, parts: end.0 + 1, loops: in_loop },
                 parser_state: after,
                 origin: open.origin.clone(),
                 is_added: false,
@@ -70,26 +62,27 @@ impl MaskBuilder<'_> {
         true
     }
 
-    /// The edges of a parser state that overlap a segment with these extending bytes, one for each loop, without those
-    /// of the loop at its end. `None` if they are more than are fused.
+    /// The edges of a parser state that overlap a segment with these extending bytes and this [end](SegmentEnd), one
+    /// for each loop, without those of the loop at its end. `None` if they are more than are fused.
     fn ways(
         &mut self,
         extending: &ByteSet,
-        last_loop: Option<Loop>,
+        (parts, last_loop): SegmentEnd,
         state: ParserState,
     ) -> Option<SmallVec<[Way; 8]>> {
+        let Tuning { fused_ways, fused_parts, .. } = self.compiled.tuning;
         let followers = self.configurations.parser.followers(state, &self.compiled.rules);
         let mut ways: SmallVec<[Way; 8]> = SmallVec::new();
         for index in 0..self.configurations.parser.edges(followers).len() {
             let edge = self.configurations.parser.edge(followers, index);
-            if !self.begins_in(extending, edge.0) || last_loop.is_some_and(|one| self.is_of_loop(one, edge)) {
+            if !self.begins_in(extending, edge.0) || self.is_in_loop(last_loop, edge) {
                 continue;
             }
             let in_loop = self.loop_of(state, edge);
             if in_loop.is_some() && ways.iter().any(|(_, known)| *known == in_loop) {
                 continue;
             }
-            if ways.len() == self.compiled.tuning.fused_ways {
+            if ways.len() == fused_ways || parts >= fused_parts {
                 return None;
             }
             ways.push((edge, in_loop));
@@ -102,58 +95,48 @@ impl MaskBuilder<'_> {
     /// It is asked before any node on the way is made. In Python without a scanner, `xinyorz` is `x in y or z`: a name
     /// overlaps `in`, which overlaps the next name. Automata for that took 15 ms, and no mask had them.
     pub(crate) fn is_crowded(&mut self, (terminal, after): (ScanTerminal, ParserState)) -> bool {
-        self.overlaps_on((terminal, after), 1, None)
+        self.overlaps_on((terminal, after), (1, None))
     }
 
-    /// Whether more terminals overlap than are fused: the last of `parts` of them is `terminal`, perhaps in a loop, and
-    /// `after` comes next.
-    fn overlaps_on(
-        &mut self,
-        (terminal, after): (ScanTerminal, ParserState),
-        parts: u32,
-        last_loop: Option<Loop>,
-    ) -> bool {
-        let extending = match self.known.extending.get(&terminal) {
-            Some(known) => *known,
-            None => {
-                let extending = self.trees.extending(self.compiled, terminal);
-                self.known.extending.insert(terminal, extending);
-                extending
-            }
-        };
+    /// Whether more terminals overlap than are fused: the last one of a segment with this [end](SegmentEnd) is
+    /// `terminal`, and `after` comes next.
+    fn overlaps_on(&mut self, (terminal, after): (ScanTerminal, ParserState), end: SegmentEnd) -> bool {
+        let (trees, compiled) = (self.trees, self.compiled);
+        let extending = self.known.extending.entry(terminal);
+        let extending = *extending.or_insert_with(|| trees.extending(compiled, terminal));
         if !self.configurations.first_bytes(self.compiled, after).meets(&extending) {
             return false;
         }
-        let key = (terminal, after, parts, last_loop);
+        let key = (terminal, after, end);
         if let Some(known) = self.known.crowded.get(&key) {
             return *known;
         }
-        let is_crowded = match self.ways(&extending, last_loop, after) {
-            None => true,
-            Some(ways) if parts >= self.compiled.tuning.fused_parts => !ways.is_empty(),
-            Some(ways) => ways.into_iter().any(|((other, next), in_loop)| {
+        let is_crowded = self.ways(&extending, end, after).is_none_or(|ways| {
+            ways.into_iter().any(|((other, next), in_loop)| {
                 // The name goes on where a literal ends: it overlaps what follows the literal too.
                 let last = match self.compiled.terminals.is_literal(other) {
                     true if self.goes_over(terminal, other) => terminal,
                     true => return false,
                     false => other,
                 };
-                self.overlaps_on((last, next), parts + 1, in_loop)
-            }),
-        };
+                self.overlaps_on((last, next), (end.0 + 1, in_loop))
+            })
+        });
         self.known.crowded.insert(key, is_crowded);
         is_crowded
     }
 
     /// Whether a text of `terminal` may go on with `literal` and be a text again.
-    fn goes_over(&self, terminal: ScanTerminal, literal: ScanTerminal) -> bool {
+    fn goes_over(&mut self, terminal: ScanTerminal, literal: ScanTerminal) -> bool {
         let terminals = &self.compiled.terminals;
-        let Some(scan) = terminals.scan(terminal) else { return false };
-        let mut ends = scan.dfa.states().filter(|state| scan.dfa.is_accepting(*state));
-        ends.any(|end| {
-            let mut bytes = terminals.literal(literal).iter();
-            let last = bytes.try_fold(end, |state, byte| scan.dfa.step(state, *byte));
-            last.is_some_and(|last| scan.dfa.is_accepting(last))
+        *self.known.going_over.entry((terminal, literal)).or_insert_with(|| {
+            let Some(scan) = terminals.scan(terminal) else { return false };
+            let mut ends = scan.dfa.states().filter(|state| scan.dfa.is_accepting(*state));
+            ends.any(|end| {
+                let mut bytes = terminals.literal(literal).iter();
+                let last = bytes.try_fold(end, |state, byte| scan.dfa.step(state, *byte));
+                last.is_some_and(|last| scan.dfa.is_accepting(last))
+            })
         })
     }
 
@@ -195,16 +178,13 @@ impl MaskBuilder<'_> {
         Some((self.trees.reader(self.compiled, terminal).free()?, &**dfa))
     }
 
-    /// Whether the loop at the end of `segment` has the edge: it reads the terminal already, any number of times.
-    pub(crate) fn is_in_loop(&mut self, segment: &Segment, edge: (ScanTerminal, ParserState)) -> bool {
-        loop_at_end(segment).is_some_and(|one| self.is_of_loop(one, edge))
-    }
-
-    fn is_of_loop(
+    /// Whether the loop at the end of a segment has the edge: it reads the terminal already, any number of times.
+    pub(crate) fn is_in_loop(
         &mut self,
-        Loop { from, to }: Loop,
+        last_loop: Option<Loop>,
         (terminal, after): (ScanTerminal, ParserState),
     ) -> bool {
+        let Some(Loop { from, to }) = last_loop else { return false };
         after == to && self.may_loop(terminal) && {
             let followers = self.configurations.parser.followers(from, &self.compiled.rules);
             let others = self.compiled.terminals.others(self.configurations.parser.edges(followers));
@@ -279,12 +259,5 @@ impl MaskBuilder<'_> {
             Some(parent) => library.child(&parent, SuffixReader::automaton(number, &dfa)),
         };
         Some(Fused { node, dfa, number })
-    }
-}
-
-fn loop_at_end(segment: &Segment) -> Option<Loop> {
-    match segment {
-        Segment::Fused { loops, .. } => *loops,
-        Segment::Terminal(..) => None,
     }
 }

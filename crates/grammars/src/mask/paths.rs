@@ -259,7 +259,7 @@ impl MaskBuilder<'_> {
             for index in self.others(followers) {
                 let edge = self.configurations.parser.edge(followers, index);
                 // As in fusion: a terminal of the segment's own loop does not fuse with the rest of another loop.
-                if self.overlaps(node, edge.0) && !self.is_in_loop(segment, edge) {
+                if self.overlaps(node, edge.0) && !self.is_in_loop(segment.end().1, edge) {
                     loops.extend(self.loop_of(state, edge).filter(|one| !loops.contains(one)));
                 }
             }
@@ -273,7 +273,7 @@ impl MaskBuilder<'_> {
             let is_fused = |(segment, node): (&Segment, &Arc<TreeNode>)| {
                 self.overlaps(node, terminal)
                     || !loops.is_empty() && self.loop_of(state, edge).is_some_and(|one| loops.contains(&one))
-                    || self.is_in_loop(segment, edge)
+                    || self.is_in_loop(segment.end().1, edge)
             };
             if !last.is_some_and(is_fused) {
                 self.verify_after(origin, terminal);

@@ -43,6 +43,9 @@ pub(crate) enum Segment {
     },
 }
 
+/// How many terminals and loops a segment has, and the loop at its end.
+pub(crate) type SegmentEnd = (u32, Option<Loop>);
+
 /// A segment: a terminal and a state, or an automaton of the library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum SegmentKey {
@@ -120,6 +123,13 @@ impl Segment {
         match self {
             Self::Terminal(terminal, state) => SegmentKey::Terminal(*terminal, *state),
             Self::Fused { fused, .. } => SegmentKey::Fused(fused.number),
+        }
+    }
+
+    pub(crate) fn end(&self) -> SegmentEnd {
+        match self {
+            Self::Terminal(..) => (1, None),
+            Self::Fused { parts, loops, .. } => (*parts, *loops),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Emitter {
         }
         let all = self.ex.languages.any(&parts);
         let all = self.ex.located(node, all)?;
-        // What depends on the set alone is the same in the items of every array.
+        // A language that depends on the set alone is the same in the items of every array.
         let known = if of.is_cut { &mut of.known } else { &mut self.one_texts };
         known.insert(key, all.clone());
         of.is_cut |= was_cut;
