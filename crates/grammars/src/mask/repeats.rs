@@ -5,8 +5,8 @@
 //! - Tokens that end a used key which was begun before them, or that reach a prefix with used keys alone after it.
 //!   They are on the way of a used key through the trie of the vocabulary.
 //! - Tokens in which a key begins, and ends or reaches a prefix with few keys after it. For each terminal it is known
-//!   which tokens contain which key: the tokens that contain a used key are looked up, and those that contain two
-//!   keys are always in question. Where a key was begun before the token, the mask's tokens in which another key may
+//!   which tokens contain which key, and which end with a prefix of few keys: the tokens of a used key are looked up,
+//!   and those in which a key ends and another begins are always in question. Where a key was begun before the token, the mask's tokens in which another key may
 //!   begin and end are found when the mask is made.
 //!
 //! The tracking parser reads each of these tokens, and those that it cannot read are removed. All others are right:
@@ -34,7 +34,7 @@ use crate::{
         configurations::{Compiled, Configuration, Configurations},
         hypotheses::Hypothesis,
     },
-    trees::key_tokens::{KeyTokens, Span, SparseTokens, holds_two, spans},
+    trees::key_tokens::{KeyTokens, Span, SparseTokens, TokensByText, holds_two, spans},
     unique::{key_effects::Hit, keys::KeySet},
 };
 
@@ -74,12 +74,12 @@ impl DistinctTerminals {
             let languages =
                 self.terminals.iter().filter_map(|terminal| compiled.terminals.remaining(*terminal));
             let mut lists: Vec<Arc<KeyTokens>> = Vec::new();
-            let mut bases: Vec<&Arc<Dfa>> = Vec::new();
+            let mut counted: Vec<(&Arc<Dfa>, &Remaining)> = Vec::new();
             for (difference, remaining) in languages {
                 let list = of(difference, remaining);
                 if !lists.iter().any(|other| Arc::ptr_eq(other, &list)) {
                     lists.push(list);
-                    bases.push(difference.base());
+                    counted.push((difference.base(), remaining));
                 }
             }
             if let [list] = &lists[..] {
@@ -90,7 +90,8 @@ impl DistinctTerminals {
                 |token: &TokenId| lists.iter().filter(|list| list.all.contains(*token)).count() > 1;
             let both = |token: &TokenId| {
                 let text = vocabulary.text(*token).unwrap_or_default();
-                let spans: Vec<Span> = bases.iter().flat_map(|base| spans(base, text)).collect();
+                let of = |(base, remaining): &(&Arc<Dfa>, &Remaining)| spans(base, remaining, text);
+                let spans: Vec<Span> = counted.iter().flat_map(of).collect();
                 holds_two(&spans)
             };
             let mut all: Vec<TokenId> = lists.iter().flat_map(|list| list.all.ids()).collect();
@@ -98,10 +99,13 @@ impl DistinctTerminals {
             all.sort_unstable();
             all.dedup();
             twice.extend(all.iter().copied().filter(|token| of_several(token) && both(token)));
-            let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
-            for (text, tokens) in lists.iter().flat_map(|list| &list.by_text) {
-                by_text.entry(text.clone()).or_default().extend_from_slice(tokens);
-            }
+            let merged = |of: fn(&KeyTokens) -> &TokensByText| {
+                let mut merged = TokensByText::new();
+                for (text, tokens) in lists.iter().flat_map(|list| of(list)) {
+                    merged.entry(text.clone()).or_default().extend_from_slice(tokens);
+                }
+                merged
+            };
             let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
             for (token, more) in lists.iter().flat_map(|list| &list.begins) {
                 let begins = begins.entry(*token).or_default();
@@ -112,15 +116,16 @@ impl DistinctTerminals {
             Arc::new(KeyTokens {
                 all: SparseTokens::new(all),
                 twice: SparseTokens::new(twice),
-                by_text,
+                by_text: merged(|list| &list.by_text),
+                by_prefix: merged(|list| &list.by_prefix),
                 begins,
             })
         })
     }
 
-    /// The tokens that contain this key, once [`key_tokens`](Self::key_tokens) was called.
-    pub(crate) fn containing(&self, key: &[u8]) -> &[TokenId] {
-        self.key_tokens.get().map_or(&[], |tokens| tokens.of(key))
+    /// The tokens [of](KeyTokens::of) this key, once [`key_tokens`](Self::key_tokens) was called.
+    pub(crate) fn containing(&self, key: &[u8]) -> impl Iterator<Item = TokenId> {
+        self.key_tokens.get().into_iter().flat_map(move |tokens| tokens.of(key))
     }
 
     /// The tokens of a mask in which a key may end that is not used yet, and then occur again. `configurations` track
@@ -160,29 +165,23 @@ impl DistinctTerminals {
     }
 }
 
-/// Whether `text` begins with a key of `terminal`, or with a prefix of few of them.
+/// Whether `text` begins with a key of `terminal`, or is a prefix of few of them.
 fn may_end(compiled: &Compiled, terminal: ScanTerminal, text: &[u8]) -> bool {
     let terminals = &compiled.terminals;
     let Some((first, rest)) = text.split_first() else { return false };
     let mut state = terminals.first(terminal, terminals.class(*first));
     let mut rest = rest.iter();
     while let Some(at) = state {
-        if is_critical(compiled, terminal, at) {
+        if terminals.is_accepting(terminal, at) {
             return true;
         }
-        let Some(byte) = rest.next() else { break };
+        let Some(byte) = rest.next() else {
+            let remaining = terminals.remaining(terminal);
+            return remaining.is_some_and(|(of, remaining)| remaining.of(of.state(at)) < MANY);
+        };
         state = terminals.step(terminal, at, terminals.class(*byte));
     }
     false
-}
-
-/// Whether used keys may make a difference in this state of a terminal.
-fn is_critical(compiled: &Compiled, terminal: ScanTerminal, state: ScanState) -> bool {
-    let terminals = &compiled.terminals;
-    terminals.is_accepting(terminal, state)
-        || terminals
-            .remaining(terminal)
-            .is_some_and(|(difference, remaining)| remaining.of(difference.state(state)) < MANY)
 }
 
 /// Tokens on the ways of used keys. Some of them may not be in the mask.

@@ -9,14 +9,18 @@ use unskew_grammar::{
     kit::terminal::remaining::{MANY, Remaining},
 };
 
+pub(crate) type TokensByText = HashMap<Box<[u8]>, Vec<TokenId>>;
+
 /// The tokens in which some key begins, and ends or reaches a prefix of few keys.
 #[derive(Default, Debug)]
 pub(crate) struct KeyTokens {
     pub(crate) all: SparseTokens,
-    /// Those in which two keys may occur, or that reach a prefix of few keys.
+    /// Those in which a key ends and another one begins.
     pub(crate) twice: SparseTokens,
     /// By key: the tokens that contain it.
-    pub(crate) by_text: HashMap<Box<[u8]>, Vec<TokenId>>,
+    pub(crate) by_text: TokensByText,
+    /// By prefix of few keys: the tokens that end with it.
+    pub(crate) by_prefix: TokensByText,
     /// By token: the offsets at which such keys begin, in ascending order.
     pub(crate) begins: HashMap<TokenId, SmallVec<[u32; 4]>>,
 }
@@ -69,12 +73,14 @@ impl SparseTokens {
     }
 }
 
-/// The range of a text in a token.
+/// The range of a text in a token; one that ends at [`OPEN`] is a prefix of few texts, with which the token ends.
 pub(crate) type Span = (usize, usize);
 
-/// The texts of an automaton in `text` that end there. An offset from which the automaton reads to the end of `text`
-/// and may read more is left out: used keys make no difference there.
-pub(crate) fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
+const OPEN: usize = usize::MAX;
+
+/// The texts of an automaton in `text` that end there, and the prefixes of few texts. An offset from which the automaton
+/// reads to the end of `text` and may read many texts is left out: used keys make no difference there.
+pub(crate) fn spans(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for from in 0..text.len() {
         let (known, mut at) = (spans.len(), Some(dfa.start()));
@@ -85,8 +91,9 @@ pub(crate) fn spans(dfa: &Dfa, text: &[u8]) -> Vec<Span> {
                 spans.push((from, end));
             }
         }
-        if at.is_some_and(|at| dfa.edges(at).next().is_some()) {
+        if let Some(at) = at.filter(|at| dfa.edges(*at).next().is_some()) {
             spans.truncate(known);
+            spans.extend((remaining.of(at) < MANY).then_some((from, OPEN)));
         }
     }
     spans
@@ -110,51 +117,51 @@ impl KeyTokens {
     ) -> Self {
         let base = difference.base();
         let (mut all, mut twice) = (Vec::new(), Vec::new());
-        let mut by_text: HashMap<Box<[u8]>, Vec<TokenId>> = HashMap::new();
+        let (mut by_text, mut by_prefix) = (TokensByText::new(), TokensByText::new());
         let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
         for (token, text) in tokens {
-            let spans = spans(base, text);
-            let to_few =
-                if remaining.is_scarce { reaching_few(base, remaining, text) } else { SmallVec::new() };
-            let id = |from: usize| u32::try_from(from).expect("tokens are short");
-            let from_here = spans.iter().map(|(from, _)| id(*from));
-            let mut from_here: SmallVec<[u32; 4]> = from_here.chain(to_few.iter().copied().map(id)).collect();
-            if !from_here.is_empty() {
-                from_here.sort_unstable();
-                from_here.dedup();
-                begins.insert(token, from_here);
+            let spans = spans(base, remaining, text);
+            if spans.is_empty() {
+                continue;
             }
-            if !to_few.is_empty() {
-                all.push(token);
+            all.push(token);
+            if holds_two(&spans) {
                 twice.push(token);
-            } else if !spans.is_empty() {
-                all.push(token);
-                if holds_two(&spans) {
-                    twice.push(token);
-                }
             }
+            let mut from_here: SmallVec<[u32; 4]> =
+                spans.iter().map(|(from, _)| u32::try_from(*from).expect("tokens are short")).collect();
+            from_here.dedup();
+            begins.insert(token, from_here);
             for (from, end) in spans {
-                let tokens = by_text.entry(text[from..end].into()).or_default();
+                let (lists, text) = match end {
+                    OPEN => (&mut by_prefix, &text[from..]),
+                    end => (&mut by_text, &text[from..end]),
+                };
+                let tokens = lists.entry(text.into()).or_default();
                 if tokens.last() != Some(&token) {
                     tokens.push(token);
                 }
             }
         }
-        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text, begins }
+        Self { all: SparseTokens::new(all), twice: SparseTokens::new(twice), by_text, by_prefix, begins }
     }
 
-    /// The tokens that contain this key.
-    pub(crate) fn of(&self, text: &[u8]) -> &[TokenId] {
-        self.by_text.get(text).map_or(&[], |tokens| tokens)
+    /// The tokens that contain this key, and those that end with a prefix of it that few keys have.
+    pub(crate) fn of(&self, text: &[u8]) -> impl Iterator<Item = TokenId> {
+        // Without such prefixes none is looked up: a key may be long.
+        let prefixes = 1..if self.by_prefix.is_empty() { 1 } else { text.len() };
+        let ending = prefixes.filter_map(|len| self.by_prefix.get(&text[..len]));
+        self.by_text.get(text).into_iter().chain(ending).flatten().copied()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
         const ENTRY: usize = 64;
-        let tokens: usize = self.by_text.values().map(Vec::len).sum();
-        let texts: usize = self.by_text.keys().map(|text| text.len()).sum();
+        let lists = || [&self.by_text, &self.by_prefix].into_iter().flatten();
+        let tokens: usize = lists().map(|(_, tokens)| tokens.len()).sum();
+        let texts: usize = lists().map(|(text, _)| text.len()).sum();
         self.all.memory_usage()
             + self.twice.memory_usage()
-            + (self.by_text.len() + self.begins.len()) * ENTRY
+            + (lists().count() + self.begins.len()) * ENTRY
             + tokens * size_of::<TokenId>()
             + texts
     }
@@ -176,22 +183,6 @@ pub(crate) fn marks(dfa: &Dfa) -> Option<(u8, u8)> {
         last = Some(*edge.bytes.start());
     }
     Some((*bytes.start(), last?))
-}
-
-/// The offsets in `text` from which the automaton reaches a prefix of few texts.
-fn reaching_few(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> SmallVec<[usize; 4]> {
-    let reaches_few = |from: &usize| {
-        let mut at = dfa.start();
-        for byte in &text[*from..] {
-            let Some(next) = dfa.step(at, *byte) else { return false };
-            at = next;
-            if remaining.of(at) < MANY {
-                return true;
-            }
-        }
-        false
-    };
-    (0..text.len()).filter(reaches_few).collect()
 }
 
 #[cfg(test)]
