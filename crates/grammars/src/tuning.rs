@@ -13,16 +13,16 @@
 pub struct Tuning {
     /// The least number of safe bytes of a permissive state. With fewer, a walk is short.
     pub permissive_bytes: usize,
-    /// The most states that safe bytes may reach in a permissive state.
+    /// The most states that are followed from a permissive state.
     pub permissive_states: usize,
     /// The most states that the safe bytes of a terminal may reach. They are looked for in each state of a terminal
     /// that a walk meets.
     pub safe_states: usize,
-    /// The most tokens of a permissive state that are read one by one. For more, a walk is less work.
+    /// The most tokens of a permissive state that are read one by one, for each class of bytes of its automaton. For
+    /// more, a walk is less work.
     pub permissive_read: usize,
-    /// The most tokens that are taken out of the set of all tokens for a permissive state. For more, a walk is less
-    /// work.
-    pub permissive_out: usize,
+    /// A permissive state is followed for so many characters that at most so many tokens are longer.
+    pub permissive_long: usize,
 
     /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
     pub fused_parts: u32,
@@ -66,8 +66,8 @@ impl Default for Tuning {
             permissive_bytes: 16,
             permissive_states: 512,
             safe_states: 16,
-            permissive_read: 1 << 14,
-            permissive_out: 1 << 16,
+            permissive_read: 1 << 11,
+            permissive_long: 1 << 10,
             fused_parts: 4,
             fused_ways: 8,
             fused_states: 1 << 9,
