@@ -23,6 +23,8 @@ pub struct Tuning {
     pub permissive_read: usize,
     /// A permissive state is followed for so many characters that at most so many tokens are longer.
     pub permissive_long: usize,
+    /// The most tokens that are read for bounds of units. For more, all are sorted by their costs.
+    pub counted_read: usize,
 
     /// The most terminals and loops that are fused into one automaton. Beyond it, the mask is built by a walk.
     pub fused_parts: u32,
@@ -68,6 +70,7 @@ impl Default for Tuning {
             safe_states: 16,
             permissive_read: 1 << 11,
             permissive_long: 1 << 10,
+            counted_read: 1 << 11,
             fused_parts: 4,
             fused_ways: 8,
             fused_states: 1 << 9,

@@ -177,6 +177,12 @@ impl Units {
         self.greatest
     }
 
+    /// The closing mark; empty where no text goes on where one ends.
+    #[doc(hidden)]
+    pub fn close(&self) -> &[u8] {
+        &self.close
+    }
+
     /// The bytes that are units and lead back to `at`.
     pub fn single(&self, at: StateId) -> [bool; 256] {
         let ends = self.states[at.index()].ends;

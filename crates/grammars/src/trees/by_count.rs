@@ -5,6 +5,9 @@
 //! [cost](unskew_grammar::kit::terminal::counted) of each token is computed once for a state of the automaton; then the
 //! tree for any bounds takes a few microseconds and no walk. Bounds between which no token has its cost have one tree.
 //!
+//! Far from the bounds only a long token can pass them, and only one with a closing mark can be too short. While these are few,
+//! they alone are read: the costs of all tokens take 3 ms, and a pattern has a state for each of its words.
+//!
 //! Tried instead: the automaton of that many units, with a tree for each of its states. Each takes a walk over the
 //! vocabulary, a millisecond, and a text needs one of them every few characters.
 
@@ -33,6 +36,36 @@ pub(crate) struct TokensByCount {
     leaving: Box<[(TokenId, u32, u8, u32)]>,
     /// The costs of the last tokens, in ascending order.
     last: Box<[u32]>,
+}
+
+/// Those of the tokens `in_question` that `root` has and that are not within bounds, in ascending order; and the widest
+/// bounds that leave out the same ones. `None` if there are none.
+pub(crate) fn beyond(
+    units: &Units,
+    at: StateId,
+    (root, in_question): (&TreeNode, [&[TokenId]; 2]),
+    (min, max): Bounds,
+    vocabulary: &Vocabulary,
+) -> Option<(Bounds, Vec<TokenId>)> {
+    let single = units.single(at);
+    let max = max.unwrap_or(u32::MAX);
+    let (mut tokens, mut least, mut most) = (Vec::new(), 0, None);
+    for token in in_question.into_iter().flatten().copied() {
+        let (cost, is_last) = units.cost(at, vocabulary.text(token).unwrap_or_default(), &single);
+        let is_short = is_last && cost < min;
+        // After the last unit it is inside or has left.
+        if (is_short || cost > max) && (is_last || root.inside.contains(token)) {
+            tokens.push(token);
+            if is_short {
+                least = least.max(cost + 1);
+            } else {
+                most = Some(most.unwrap_or(cost).min(cost));
+            }
+        }
+    }
+    tokens.sort_unstable();
+    tokens.dedup();
+    (!tokens.is_empty()).then(|| ((least, most.map(|most| most - 1)), tokens))
 }
 
 impl TokensByCount {

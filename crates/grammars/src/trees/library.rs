@@ -17,15 +17,18 @@
 use std::{fmt, sync::Arc};
 
 use unskew_automata::{Dfa, StateId};
-use unskew_core::{TokenId, TokenMask, Vocabulary};
+use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
 use unskew_grammar::{
     CountedUnits,
-    kit::terminal::{ScanState, counted::FREE},
+    kit::terminal::{
+        ScanState,
+        counted::{Bounds, FREE, Units},
+    },
 };
 use unskew_trie::{ByteAutomaton, ByteSet, DEAD, KindTokens, TokenTrie, Verdict};
 
 use super::{
-    by_count::TokensByCount,
+    by_count::{TokensByCount, beyond},
     cache::{ExtendingOf, KeyTokensOf, LibraryCache, LibraryId, LibraryIds, LibraryStats, Measured},
     fused::{Next, fuse},
     key_tokens::KeyTokens,
@@ -181,10 +184,23 @@ impl TreeLibrary {
             return root();
         }
         let key = (measured, at);
-        let tokens = self.cache.get(&key).unwrap_or_else(|| {
-            let made = TokensByCount::new(count.units(), at, &root(), &self.vocabulary);
-            self.cache.keep(key, Arc::new(made))
-        });
+        let tokens = match (self.cache.get(&key), self.in_question(count.units(), bounds)) {
+            (Some(tokens), _) => tokens,
+            (None, Some(few)) => {
+                let root = root();
+                let Some((bounds, beyond)) =
+                    beyond(count.units(), at, (&root, few), bounds, &self.vocabulary)
+                else {
+                    return root;
+                };
+                let key = NodeKey::Root((measured, Some(bounds)), at);
+                return self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.without(&root, &beyond)));
+            }
+            (None, None) => {
+                let made = TokensByCount::new(count.units(), at, &root(), &self.vocabulary);
+                self.cache.keep(key, Arc::new(made))
+            }
+        };
         let bounds = tokens.told_apart(bounds);
         if bounds == FREE {
             return root();
@@ -196,6 +212,35 @@ impl TreeLibrary {
             let extending = ByteSet::default();
             self.keep(key, TreeNode { id: self.ids.next(), inside: tokens.inside(bounds), exits, extending })
         })
+    }
+
+    /// The tokens that may be beyond the bounds of units, if they are few. A unit takes a byte at least, and a text that
+    /// ends has the closing mark.
+    fn in_question(&self, units: &Units, (min, max): Bounds) -> Option<[&[TokenId]; 2]> {
+        let longer = match max {
+            Some(max) => self.byte_lists.longer(max.saturating_sub(units.greatest()) as usize),
+            None => &[],
+        };
+        let closing = if min == 0 { &[] } else { self.byte_lists.having(*units.close().last()?) };
+        let len = longer.len() + closing.len();
+        (len <= self.tuning.counted_read).then_some([longer, closing])
+    }
+
+    /// The node of the same tokens but `beyond`, which are in ascending order.
+    fn without(&self, root: &TreeNode, beyond: &[TokenId]) -> TreeNode {
+        let stays = |token: &TokenId| beyond.binary_search(token).is_err();
+        let inside = match &root.inside {
+            Tokens::Few(tokens) => Tokens::Few(tokens.iter().filter(|token| stays(token)).copied().collect()),
+            Tokens::Many(words) => {
+                let mut mask = MaskRef::new(words, self.vocabulary.len()).to_owned();
+                beyond.iter().for_each(|token| mask.as_mut().remove(*token));
+                Tokens::of(mask.as_ref())
+            }
+        };
+        let exits: Vec<Exit> = root.exits.tokens().filter(|(_, token, _)| stays(token)).collect();
+        // A text that may end must end.
+        let extending = ByteSet::default();
+        TreeNode { id: self.ids.next(), inside, exits: Exits::new(&exits, &self.ids), extending }
     }
 
     /// The length of the longest token.

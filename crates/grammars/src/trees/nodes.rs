@@ -160,6 +160,13 @@ impl TreeNode {
 }
 
 impl Tokens {
+    pub(crate) fn contains(&self, token: TokenId) -> bool {
+        match self {
+            Self::Few(tokens) => tokens.contains(&token),
+            Self::Many(words) => words[token.index() / 32] >> (token.index() % 32) & 1 != 0,
+        }
+    }
+
     /// The tokens of `mask`.
     pub(crate) fn of(mask: MaskRef<'_>) -> Self {
         if mask.into_ids().nth(FEW).is_none() {

@@ -16,7 +16,7 @@
 //! of 3 ms in each state of each pattern with a `.`.
 //!
 //! Ten words of at most 100 characters: each character leads to another state, and after the last one there is a dead end.
-//! So the states that are followed are those that some number of characters reaches, and longer tokens are read.
+//! So only the states are followed that some number of characters reaches, and the tokens of more bytes are read.
 
 use std::ops::RangeInclusive;
 
@@ -39,9 +39,9 @@ pub(crate) struct ByteLists {
     whole: TokenMask,
     /// All other tokens.
     odd: Box<[TokenId]>,
-    /// All tokens, those with the most characters first.
+    /// All tokens, the longest first.
     longest: Box<[TokenId]>,
-    /// By number of characters: how many tokens have more.
+    /// By number of bytes: how many tokens have more.
     longer: Box<[usize]>,
 }
 
@@ -93,11 +93,10 @@ impl ByteLists {
         let mut by_len: Vec<Vec<TokenId>> = Vec::new();
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
             let (mut utf8, mut is_ascii) = (Some(0), true);
-            let len = text.iter().filter(|byte| !(0x80..0xC0).contains(*byte)).count();
-            if by_len.len() <= len {
-                by_len.resize_with(len + 1, Vec::new);
+            if by_len.len() <= text.len() {
+                by_len.resize_with(text.len() + 1, Vec::new);
             }
-            by_len[len].push(token);
+            by_len[text.len()].push(token);
             for byte in text {
                 if !(0x80..0xC2).contains(byte) {
                     let tokens = &mut having[usize::from(*byte)];
@@ -140,6 +139,16 @@ impl ByteLists {
         }
     }
 
+    /// The tokens of more than so many bytes.
+    pub(crate) fn longer(&self, bytes: usize) -> &[TokenId] {
+        &self.longest[..self.longer.get(bytes).copied().unwrap_or(0)]
+    }
+
+    /// The tokens that contain a byte of ASCII, or one with which a longer character begins.
+    pub(crate) fn having(&self, byte: u8) -> &[TokenId] {
+        &self.having[usize::from(byte)]
+    }
+
     /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
     /// cannot be read and the automaton may end, but not before its first byte.
     ///
@@ -172,9 +181,12 @@ impl ByteLists {
     ) -> Option<Permissive> {
         let unsafe_bytes = (0..=u8::MAX).filter(|byte| !safe[usize::from(*byte)]);
         let beyond_ascii = safe[128..].iter().any(|is_safe| *is_safe);
-        let longer = depth.map_or(&[][..], |depth| &self.longest[..self.longer.get(depth).copied().unwrap_or(0)]);
+        let longer = depth.map_or(&[][..], |depth| self.longer(depth));
         let goes_on = |byte: u8| states.iter().any(|state| dfa.step(*state, byte).is_some());
-        let lists = unsafe_bytes.clone().filter(|byte| goes_on(*byte)).map(|byte| &self.having[usize::from(byte)][..]);
+        let lists = unsafe_bytes
+            .clone()
+            .filter(|byte| goes_on(*byte))
+            .map(|byte| &self.having[usize::from(byte)][..]);
         let to_read: Vec<&[TokenId]> = lists.chain([&self.odd[..], longer]).collect();
         if to_read.iter().map(|tokens| tokens.len()).sum::<usize>() > most {
             return None;
