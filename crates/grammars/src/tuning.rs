@@ -18,8 +18,9 @@ pub struct Tuning {
     /// The most states that the safe bytes of a terminal may reach. They are looked for in each state of a terminal
     /// that a walk meets.
     pub safe_states: usize,
-    /// The most tokens of a permissive state that are read one by one, for each class of bytes of its automaton. For
-    /// more, a walk is less work.
+    /// The least number of classes of bytes of an automaton with permissive states. With fewer, a walk is quick.
+    pub permissive_classes: usize,
+    /// The most tokens that are longer than a permissive state is followed. With more, a walk is short.
     pub permissive_read: usize,
     /// A permissive state is followed for so many characters that at most so many tokens are longer.
     pub permissive_long: usize,
@@ -68,7 +69,8 @@ impl Default for Tuning {
             permissive_bytes: 16,
             permissive_states: 512,
             safe_states: 16,
-            permissive_read: 1 << 11,
+            permissive_classes: 20,
+            permissive_read: 1 << 14,
             permissive_long: 1 << 10,
             counted_read: 1 << 11,
             fused_parts: 4,

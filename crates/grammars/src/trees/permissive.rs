@@ -4,8 +4,8 @@
 //! Such an automaton distinguishes many characters, and a walk over the vocabulary follows all of them, to find that
 //! nearly every token is inside. So this path first looks for a set of safe bytes with which the automaton never
 //! reaches a dead end, from any state that they reach. All tokens of safe bytes are inside. Only the tokens with
-//! another byte that the automaton may read are read one by one: a closing quote, a backslash. Where the set is small
-//! or these tokens are many, the walk is the better way.
+//! another byte that the automaton may read are read one by one: a closing quote, a backslash. Where the set is small,
+//! or the automaton tells few kinds of bytes apart, the walk is the better way.
 //!
 //! Names without `drv_[a-z]` in them: after `drv_` each letter is a dead end, and nearly all tokens have a letter. A
 //! token without `_` does not come there. So where letters make too many tokens, the bytes that lead to such a state
@@ -149,6 +149,13 @@ impl ByteLists {
         &self.having[usize::from(byte)]
     }
 
+    /// Adds the tokens that contain a byte for which `is_in` is false, and all that are not of ASCII.
+    pub(crate) fn add_others(&self, is_in: &[bool; 256], mask: &mut TokenMask) {
+        let others = (0..128u8).filter(|byte| !is_in[usize::from(*byte)]).map(|byte| self.having(byte));
+        let tokens = others.chain([&self.beyond_ascii[..]]).flatten();
+        tokens.for_each(|token| mask.as_mut().insert(*token));
+    }
+
     /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
     /// cannot be read and the automaton may end, but not before its first byte.
     ///
@@ -160,42 +167,30 @@ impl ByteLists {
         vocabulary: &Vocabulary,
         tuning: &Tuning,
     ) -> Option<Permissive> {
-        // A walk takes the longer the more kinds of bytes an automaton tells apart.
-        let most = tuning.permissive_read * dfa.classes().len();
+        if dfa.classes().len() < tuning.permissive_classes {
+            return None;
+        }
         let depth = self.longer.partition_point(|longer| *longer > tuning.permissive_long);
         let having = |byte: u8| self.having[usize::from(byte)].len();
-        let tokens_of = |closure: Closure| self.read(dfa, start, closure, vocabulary, most);
-        Closure::new(dfa, start, depth, tuning, |_| 0)
-            .and_then(tokens_of)
-            .or_else(|| Closure::new(dfa, start, depth, tuning, having).and_then(tokens_of))
-    }
-
-    /// As [`root`](Self::root), with these safe bytes, if at most so many tokens are to be read.
-    fn read(
-        &self,
-        dfa: &Dfa,
-        start: StateId,
-        Closure { states, safe, depth }: Closure,
-        vocabulary: &Vocabulary,
-        most: usize,
-    ) -> Option<Permissive> {
-        let unsafe_bytes = (0..=u8::MAX).filter(|byte| !safe[usize::from(*byte)]);
-        let beyond_ascii = safe[128..].iter().any(|is_safe| *is_safe);
-        let longer = depth.map_or(&[][..], |depth| self.longer(depth));
-        let goes_on = |byte: u8| states.iter().any(|state| dfa.step(*state, byte).is_some());
-        let lists = unsafe_bytes
-            .clone()
-            .filter(|byte| goes_on(*byte))
-            .map(|byte| &self.having[usize::from(byte)][..]);
-        let to_read: Vec<&[TokenId]> = lists.chain([&self.odd[..], longer]).collect();
-        if to_read.iter().map(|tokens| tokens.len()).sum::<usize>() > most {
+        let to_read = |closure: &Closure| self.to_read(dfa, closure).map(<[TokenId]>::len).sum::<usize>();
+        let mut closure = Closure::new(dfa, start, depth, tuning, |_| 0);
+        if closure.as_ref().is_none_or(|closure| to_read(closure) > tuning.permissive_read) {
+            let other = Closure::new(dfa, start, depth, tuning, having);
+            closure = closure.into_iter().chain(other).min_by_key(to_read);
+        }
+        let closure = closure?;
+        let longer = self.longer_than(&closure);
+        // A walk comes to the dead ends soon.
+        if longer.len() > tuning.permissive_read {
             return None;
         }
         let mut read = TokenMask::new(vocabulary.len());
-        to_read.into_iter().flatten().for_each(|token| read.as_mut().insert(*token));
-        let out = unsafe_bytes
+        self.to_read(dfa, &closure).flatten().for_each(|token| read.as_mut().insert(*token));
+        let beyond_ascii = closure.safe[128..].iter().any(|is_safe| *is_safe);
+        let out = closure
+            .unsafe_bytes()
             .filter(|byte| byte.is_ascii() || beyond_ascii)
-            .map(|byte| &self.having[usize::from(byte)][..])
+            .map(|byte| self.having(byte))
             .chain((!beyond_ascii).then_some(&self.beyond_ascii[..]))
             .chain([longer]);
         let mut permissive = Permissive { inside: self.whole.clone(), exits: Vec::new() };
@@ -218,6 +213,18 @@ impl ByteLists {
             permissive.inside.as_mut().insert(token);
         }
         Some(permissive)
+    }
+
+    /// The tokens that are longer than the states of a closure were followed.
+    fn longer_than(&self, closure: &Closure) -> &[TokenId] {
+        closure.depth.map_or(&[], |depth| self.longer(depth))
+    }
+
+    /// The tokens that a closure does not tell, some of them twice.
+    fn to_read<'a>(&'a self, dfa: &Dfa, closure: &Closure) -> impl Iterator<Item = &'a [TokenId]> {
+        let goes_on = |byte: &u8| closure.states.iter().any(|state| dfa.step(*state, *byte).is_some());
+        let lists = closure.unsafe_bytes().filter(goes_on).map(|byte| self.having(byte));
+        lists.chain([&self.odd[..], self.longer_than(closure)])
     }
 }
 
@@ -242,6 +249,11 @@ struct Bytes {
 }
 
 impl Closure {
+    fn unsafe_bytes(&self) -> impl Iterator<Item = u8> + use<> {
+        let safe = self.safe;
+        (0..=u8::MAX).filter(move |byte| !safe[usize::from(*byte)])
+    }
+
     /// `None` if there are few safe bytes of ASCII at the start. The states are followed for `depth` characters, and not
     /// to one after which safe bytes are few, or which may end, or beyond
     /// [`permissive_states`](Tuning::permissive_states).
@@ -440,7 +452,12 @@ mod tests {
         // After a Z most tokens cannot be read.
         const WITHOUT_LETTERS: &str = r#""([^"\\Z]|Z[^a-y"\\])*""#;
         // With these, tokens with a letter are too many.
-        let tight = Tuning { permissive_read: 1 << 9, permissive_long: 1 << 5, ..Tuning::default() };
+        let tight = Tuning {
+            permissive_classes: 0,
+            permissive_read: 1 << 9,
+            permissive_long: 1 << 5,
+            ..Tuning::default()
+        };
         // The states of this one reach a dead end.
         const COUNTED: &str = r#""([^"\\ \n]{1,30} ){0,2}[^"\\ \n]{1,30}""#;
         let (mut found, mut found_tight, mut found_counted) = (0, 0, 0);
@@ -459,7 +476,7 @@ mod tests {
             r#""([^"\\\n\u{2028}]|\\n)*a([^"\\\n\u{2028}]|\\n)*""#,
         ] {
             let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
-            let default = Tuning::default();
+            let default = Tuning { permissive_classes: 0, ..Tuning::default() };
             for (state, tuning) in dfa.states().flat_map(|state| [(state, &default), (state, &tight)]) {
                 let Some(mut permissive) = lists.root(&dfa, state, &vocabulary, tuning) else {
                     continue;
