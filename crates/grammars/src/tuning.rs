@@ -101,6 +101,8 @@ impl Tuning {
         Self {
             permissive_bytes: 1,
             permissive_states: 2,
+            permissive_classes: 0,
+            counted_read: 0,
             fused_parts: 2,
             fused_ways: 1,
             fused_states: 6,

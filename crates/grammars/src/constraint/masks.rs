@@ -57,7 +57,9 @@ impl GrammarConstraint {
             distinct.key_tokens(&self.compiled, &self.vocabulary, |difference, remaining| {
                 match &self.trees {
                     Some(trees) => trees.key_tokens(difference, remaining),
-                    None => Arc::new(KeyTokens::new(difference, remaining, self.vocabulary.text_tokens())),
+                    None => {
+                        Arc::new(KeyTokens::new(difference.base(), remaining, self.vocabulary.text_tokens()))
+                    }
                 }
             });
             let configurations = &mut scratch.configurations;

@@ -73,9 +73,9 @@ impl GrammarTrees {
                         false => library.around(first, last, true),
                     };
                     let text = |token: &TokenId| (*token, vocabulary.text(*token).unwrap_or_default());
-                    KeyTokens::new(difference, remaining, tokens.iter().map(text))
+                    KeyTokens::new(difference.base(), remaining, tokens.iter().map(text))
                 }
-                None => KeyTokens::new(difference, remaining, vocabulary.text_tokens()),
+                None => KeyTokens::new(difference.base(), remaining, vocabulary.text_tokens()),
             }
         })
     }

@@ -4,10 +4,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 use unskew_automata::Dfa;
 use unskew_core::{MaskRef, TokenId};
-use unskew_grammar::{
-    Difference,
-    kit::terminal::remaining::{MANY, Remaining},
-};
+use unskew_grammar::kit::terminal::remaining::{MANY, Remaining};
 
 pub(crate) type TokensByText = HashMap<Box<[u8]>, Vec<TokenId>>;
 
@@ -107,15 +104,14 @@ pub(crate) fn holds_two(spans: &[Span]) -> bool {
 }
 
 impl KeyTokens {
-    /// For the automaton from which `difference` leaves texts out. `tokens` include all that contain a text of it or
+    /// For the automaton `base`. `tokens` include all that contain a text of it or
     /// reach a prefix of few texts. O(b) steps for b bytes of these tokens, and more where a text may begin with
     /// every byte.
     pub(crate) fn new<'v>(
-        difference: &Difference,
+        base: &Dfa,
         remaining: &Remaining,
         tokens: impl Iterator<Item = (TokenId, &'v [u8])>,
     ) -> Self {
-        let base = difference.base();
         let (mut all, mut twice) = (Vec::new(), Vec::new());
         let (mut by_text, mut by_prefix) = (TokensByText::new(), TokensByText::new());
         let mut begins: HashMap<TokenId, SmallVec<[u32; 4]>> = HashMap::new();
@@ -205,6 +201,25 @@ mod tests {
             let dfa = Dfa::from_pattern(pattern, &Limits::default()).unwrap();
             assert_eq!(marks(&dfa), expected, "{pattern}");
         }
+    }
+
+    /// After `n` there is one key, `null`: the token is in question where that is used, and no other token with an `n` is.
+    #[test]
+    fn prefixes_of_few_keys_end_tokens() {
+        let dfa = Dfa::from_pattern(r#""[a-c]*"|null"#, &Limits::default()).unwrap();
+        let texts = ["an", "\"a\"", "and", "\"a\", n", "\"a", "nu"];
+        let tokens = texts.iter().zip(0..).map(|(text, id)| (TokenId(id), text.as_bytes()));
+        let found = KeyTokens::new(&dfa, &Remaining::new(&dfa), tokens);
+        let ids = |tokens: &SparseTokens| tokens.ids().map(|token| texts[token.index()]).collect::<Vec<_>>();
+        assert_eq!(ids(&found.all), ["an", "\"a\"", "\"a\", n", "nu"]);
+        assert_eq!(ids(&found.twice), ["\"a\", n"]);
+        let of = |key: &str| {
+            let mut tokens: Vec<_> = found.of(key.as_bytes()).map(|token| texts[token.index()]).collect();
+            tokens.sort_unstable();
+            tokens
+        };
+        assert_eq!(of("null"), ["\"a\", n", "an", "nu"]);
+        assert_eq!(of("\"a\""), ["\"a\"", "\"a\", n"]);
     }
 
     #[test]
