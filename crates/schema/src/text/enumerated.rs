@@ -155,6 +155,25 @@ fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
     (at == dfa.len()).then_some(order)
 }
 
+/// Whether `dfa` is one text, which `other` has (`true`), or has no text of `other` (`false`), if the first bytes of its
+/// texts show it.
+///
+/// Cost: O(m) for m edges of the states with one way.
+pub(crate) fn is_within(dfa: &Dfa, other: &Dfa) -> Option<bool> {
+    let (mut state, mut beside) = (dfa.start(), other.start());
+    loop {
+        let mut edges = dfa.edges(state);
+        match (edges.next(), edges.next()) {
+            (None, _) => return Some(other.is_accepting(beside)),
+            (Some(edge), None) if edge.bytes.start() == edge.bytes.end() && !dfa.is_accepting(state) => {
+                let Some(next) = other.step(beside, *edge.bytes.start()) else { return Some(false) };
+                (state, beside) = (edge.target, next);
+            }
+            _ => return None,
+        }
+    }
+}
+
 /// A shortest text.
 pub(crate) fn shortest_text(dfa: &Dfa) -> Vec<u8> {
     let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
