@@ -65,3 +65,36 @@ impl Schemas {
         self.equal = document.nodes().map(equal).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SchemaLimits, SchemaOptions};
+
+    /// Schemas of a document with enough values, after sharing.
+    fn shared(parts: &str) -> Schemas {
+        let more = vec!["0"; FEW].join(",");
+        let text = format!("{{\"default\": [{more}], \"properties\": {{{parts}}}}}");
+        let mut schemas = Schemas::read(&text, &SchemaOptions::default(), &SchemaLimits::default()).unwrap();
+        schemas.share();
+        schemas
+    }
+
+    #[test]
+    fn equal_schemas_are_one_and_others_are_not() {
+        let schemas = shared(
+            r#""a": {"items": {"minimum": 1, "maximum": 2}}, "b": {"items": {"minimum": 1, "maximum": 2}},
+               "c": {"items": {"maximum": 2, "minimum": 1}}, "d": {"items": {"minimum": 1, "maximum": 2.0}}"#,
+        );
+        let literal = |path: &str| {
+            let node = schemas.document.resolve(Document::ROOT, &format!("/properties/{path}")).unwrap();
+            schemas.literal(node).unwrap().node
+        };
+        assert_eq!(literal("a"), literal("b"));
+        assert_eq!(schemas.pointer(literal("b/items")), "#/properties/a/items");
+        let different = ["a", "c", "d"].map(|name| literal(&format!("{name}/items")));
+        assert!(different[0] != different[1] && different[0] != different[2] && different[1] != different[2]);
+        // A resource of its own has references of its own.
+        assert!(shared(r#""a": {"$id": "x", "items": {}}, "b": {"items": {}}"#).equal.is_empty());
+    }
+}

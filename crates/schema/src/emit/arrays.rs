@@ -14,7 +14,10 @@
 use hashbrown::HashMap;
 use unskew_grammar::{ExprId, RuleId};
 
-use super::{distinct_items::EqualItems, emitter::Emitter};
+use super::{
+    distinct_items::EqualItems,
+    emitter::{Emitter, WRITTEN_OUT},
+};
 use crate::{
     SchemaError,
     document::literal::Literal,
@@ -62,8 +65,11 @@ impl Emitter {
             return Ok(None);
         }
         let array = if counts.is_empty() && matches!(compared, EqualItems::Ignored | EqualItems::Remembered) {
-            // A larger bound is counted by the parser.
-            let written_out = self.ex.limits.count;
+            // A larger bound is counted by the parser, and so is the number of listed values that run out.
+            let written_out = match compared {
+                EqualItems::Remembered => WRITTEN_OUT,
+                _ => self.ex.limits.count,
+            };
             self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared, written_out)?
         } else {
             let last = max.unwrap_or(items.alike.max(shape.min_items));

@@ -17,7 +17,7 @@ use crate::{
     },
     normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE, Types},
     text::{
-        enumerated::{self, Plain, is_finite, plain_texts},
+        enumerated::{self, Plain, plain_texts},
         number,
         run::Run,
         standard::{self, TEXT},
@@ -234,7 +234,8 @@ impl Emitter {
         // Each character copies the automaton of the condition.
         if u64::from(max) * (texts.len() as u64) < COPIED
             || max > self.ex.limits.characters
-            || is_finite(texts)
+            || enumerated::are_listed(texts)
+            || enumerated::lengths_within(texts, 0, Some(max))
         {
             return Ok(None);
         }

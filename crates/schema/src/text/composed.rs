@@ -175,6 +175,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn arrays_are_those_of_a_pattern() {
+        let limits = Limits::default();
+        for (item, min, max, comma, pattern) in [
+            ("[0-9]+", 0, None, ",", r"\[([0-9]+(,[0-9]+)*)?\]"),
+            ("1|22", 1, None, ", ", r"\[(1|22)(, (1|22))*\]"),
+            ("1|22", 3, None, ",", r"\[(1|22)(,(1|22)){2,}\]"),
+            ("\"[a,]*\"", 0, Some(1), ", ", r#"\[("[a,]*")?\]"#),
+            ("[0-9]", 2, Some(4), ", ", r"\[[0-9](, [0-9]){1,3}\]"),
+        ] {
+            let item = Dfa::from_pattern(item, &limits).unwrap();
+            assert_eq!(
+                array(&item, min, max, comma, &limits),
+                Dfa::from_pattern(pattern, &limits),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
     fn objects_are_those_of_a_pattern() {
         let limits = Limits::default();
         for (comma, list, pattern) in [
@@ -195,6 +214,11 @@ mod tests {
                 r#"\{("a":1(,"b":[2-9]*0)?|"b":[2-9]*0)?\}"#,
             ),
             (",", &[], r"\{\}"),
+            (
+                ", ",
+                &[("\"ab\": ", "1", false), ("\"ac\": ", "2", false), ("\"xc\": ", "2", true)],
+                r#"\{("ab": 1, )?("ac": 2, )?"xc": 2\}"#,
+            ),
         ] {
             let members: Vec<Member> = list
                 .iter()

@@ -226,6 +226,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_within_another_language_or_not() {
+        let dfa = |pattern: &str| Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+        for (one, other, within) in [
+            ("abc", "abc|d", Some(true)),
+            ("abc", "ab", Some(false)),
+            ("ab", "abc", Some(false)),
+            ("abc", "ab[d-z]", Some(false)),
+            ("ab(c|d)", "x.*", Some(false)),
+            ("ab(c|d)", "ab.*", None),
+            ("(ab)?", "c", None),
+            ("", "a*", Some(true)),
+        ] {
+            assert_eq!(is_within(&dfa(one), &dfa(other)), within, "{one} {other}");
+        }
+    }
+
+    #[test]
     fn lengths_are_those_of_the_texts() {
         for (pattern, min, max, all) in [
             ("", 0, Some(0), true),
