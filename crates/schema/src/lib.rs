@@ -104,7 +104,8 @@ pub fn grammar_with(
         None => Languages::new(options, limits),
     };
     let schemas = document::schemas::Schemas::read(text, options, limits);
-    let made = schemas.and_then(|schemas| {
+    let made = schemas.and_then(|mut schemas| {
+        schemas.share();
         let expander = Expander::with_languages(schemas, languages, options, limits);
         let mut emitter = emit::emitter::Emitter::new(expander, options, limits)?;
         match emitter.grammar() {

@@ -60,7 +60,9 @@ fn work_of(emitter: &Emitter, made: &Result<Grammar, SchemaError>) -> usize {
 }
 
 impl<'o> Trials<'o> {
-    pub(crate) fn new(ex: Expander, options: &'o SchemaOptions, limits: &'o SchemaLimits) -> Self {
+    pub(crate) fn new(mut ex: Expander, options: &'o SchemaOptions, limits: &'o SchemaLimits) -> Self {
+        // A trial changes one of equal schemas.
+        ex.schemas.equal = vec![];
         Self { parts: Some((ex.schemas, ex.languages)), options, limits, work: WORK, whole: None }
     }
 

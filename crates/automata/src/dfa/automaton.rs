@@ -52,11 +52,12 @@ pub struct Dfa {
 }
 
 impl std::hash::Hash for Dfa {
-    /// Hashes a sample of the transitions: the table of a format has a megabyte, and maps of automata hash often.
+    /// Hashes the classes and a sample of the transitions: the table of a format has a megabyte, and maps of automata
+    /// hash often. Texts of one length have equal transitions.
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         const ENTRIES: usize = 64;
         let Table { classes, next, start, .. } = &self.table;
-        (classes.len(), next.len(), start).hash(state);
+        (classes.len(), classes.ends(), next.len(), start).hash(state);
         next.iter().step_by(next.len().div_ceil(ENTRIES).max(1)).for_each(|next| next.hash(state));
     }
 }

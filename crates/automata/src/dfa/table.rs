@@ -112,20 +112,19 @@ impl Table {
 
     /// By state: whether it can reach an accepting state.
     fn alive(&self) -> Vec<bool> {
-        /// Sweeps over all rows, backwards: most targets have higher numbers, so the first sweep mostly finds all
-        /// states.
-        const SWEEPS: usize = 3;
+        /// Sweeps over the rows of the other states, backwards: most targets have higher numbers, so the first sweep
+        /// mostly finds most states, and the next ones have few left.
+        const SWEEPS: usize = 32;
         let mut alive = self.accepting.clone();
+        let mut left: Vec<StateId> = self.states().rev().filter(|state| !alive[state.index()]).collect();
         for _ in 0..SWEEPS {
-            let (mut left, mut changed) = (false, false);
-            for (state, row) in self.next.chunks_exact(self.classes.len()).enumerate().rev() {
-                if !alive[state] {
-                    let is_alive = row.iter().any(|next| *next != DEAD && alive[*next as usize]);
-                    alive[state] = is_alive;
-                    (left, changed) = (left | !is_alive, changed | is_alive);
-                }
-            }
-            if !left || !changed {
+            let before = left.len();
+            left.retain(|state| {
+                let is_alive = self.row(*state).iter().any(|next| *next != DEAD && alive[*next as usize]);
+                alive[state.index()] = is_alive;
+                !is_alive
+            });
+            if left.is_empty() || left.len() == before {
                 return alive;
             }
         }
@@ -175,15 +174,17 @@ impl Table {
 /// For each of `width` columns of the rows `next` the first one that equals it.
 pub(crate) fn equal_columns(next: &[u32], width: usize) -> Vec<usize> {
     /// An odd multiplier whose bits look random.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    const FACTOR: u32 = 0x9e37_79b9;
     let rows = || next.chunks_exact(width);
-    let mut hashes: Vec<u64> = vec![0; width];
+    // A sum with a factor for each row has no chain of operations from row to row.
+    let (mut hashes, mut factor): (Vec<u32>, u32) = (vec![0; width], 1);
     for row in rows() {
+        factor = factor.rotate_left(5).wrapping_mul(FACTOR) | 1;
         for (hash, next) in hashes.iter_mut().zip(row) {
-            *hash = (*hash ^ u64::from(*next)).wrapping_mul(FACTOR).rotate_left(23);
+            *hash = hash.wrapping_add(next.wrapping_mul(factor));
         }
     }
-    let mut firsts: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut firsts: FxHashMap<u32, usize> = FxHashMap::default();
     let mut group: Vec<usize> = Vec::with_capacity(width);
     group.extend(hashes.iter().enumerate().map(|(column, hash)| *firsts.entry(*hash).or_insert(column)));
     if firsts.len() == width {

@@ -180,23 +180,56 @@ impl Parsed {
     ///
     /// A repetition at an end of the pattern matches there if the fewest rounds do, which are all that is kept of it:
     /// `\p{L}{1,2000}` has a match where `\p{L}` has one.
+    ///
+    /// Where every alternative begins with `^`, any text before it is none, and the pattern needs no anchor.
     pub(crate) fn searched(self) -> Self {
         let any = || {
             let class = ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)]);
             let sub = Box::new(Hir::class(Class::Unicode(class)));
             Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub })
         };
-        let hir = Hir::concat(vec![any(), fewest(self.hir), any()]);
-        Self { hir, ..self }
+        let (mut hir, mut open) = (self.hir, [true; 2]);
+        for (open, look) in open.iter_mut().zip([Look::Start, Look::End]) {
+            if let Some(rest) = without(&hir, look) {
+                (hir, *open) = (rest, false);
+            }
+        }
+        let around = open.map(|open| if open { any() } else { Hir::empty() });
+        let [before, after] = around;
+        Self { hir: Hir::concat(vec![before, fewest(hir, open), after]), ..self }
     }
 }
 
-/// `hir` with the fewest rounds of repetitions at both ends of each alternative.
-fn fewest(hir: Hir) -> Hir {
+/// `hir` without the anchor at an end of each alternative; `None` if an alternative has none there.
+fn without(hir: &Hir, anchor: Look) -> Option<Hir> {
+    match hir.kind() {
+        HirKind::Look(look) if *look == anchor => Some(Hir::empty()),
+        HirKind::Alternation(ways) => {
+            let ways: Option<Vec<Hir>> = ways.iter().map(|way| without(way, anchor)).collect();
+            ways.map(Hir::alternation)
+        }
+        HirKind::Concat(parts) => {
+            let at = if anchor == Look::Start { 0 } else { parts.len() - 1 };
+            let rest = without(&parts[at], anchor)?;
+            let mut parts = parts.clone();
+            parts[at] = rest;
+            Some(Hir::concat(parts))
+        }
+        _ => None,
+    }
+}
+
+/// `hir` with the fewest rounds of repetitions at those of its ends that are `open`, in each alternative.
+fn fewest(hir: Hir, open: [bool; 2]) -> Hir {
+    if open == [false; 2] {
+        return hir;
+    }
     match hir.into_kind() {
-        HirKind::Alternation(ways) => Hir::alternation(ways.into_iter().map(fewest).collect()),
+        HirKind::Alternation(ways) => {
+            Hir::alternation(ways.into_iter().map(|way| fewest(way, open)).collect())
+        }
         HirKind::Concat(mut parts) => {
-            for end in [0, parts.len() - 1] {
+            for (end, _) in [0, parts.len() - 1].into_iter().zip(open).filter(|(_, open)| *open) {
                 let part = std::mem::replace(&mut parts[end], Hir::empty());
                 parts[end] = rounds(part);
             }

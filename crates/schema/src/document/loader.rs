@@ -58,6 +58,7 @@ impl Schemas {
             copies: Copies::default(),
             ambiguous: vec![],
             followed: RefCell::default(),
+            equal: vec![],
         };
         let dialect = Dialect::of_draft(options.dialect.unwrap_or(Draft::Draft202012));
         schemas.add(Document::ROOT, dialect, Registry::BASE.to_owned(), reading)?;

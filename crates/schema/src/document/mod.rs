@@ -9,6 +9,7 @@
 //! | `registry` | schemas that others may refer to, by their URI |
 //! | `literal` | a schema or its negation |
 //! | `copies` | copies of a document, for dynamic references |
+//! | `equal` | schemas that occur several times |
 //! | `schemas` | a document as schemas, with its references |
 //! | `in_place` | references in a circle for the same value |
 //! | `dynamic` | dynamic references, which depend on the referring schema |
@@ -18,6 +19,7 @@
 mod copies;
 pub(crate) mod dialect;
 mod dynamic;
+mod equal;
 mod in_place;
 pub(crate) mod json;
 pub(crate) mod literal;

@@ -56,6 +56,8 @@ pub(crate) struct Schemas {
     pub(crate) notes: Vec<String>,
     /// Schemas with nothing but a `$ref`, in whose place the target was read.
     pub(super) followed: RefCell<HashSet<NodeId>>,
+    /// Indexed by node, unless it is empty: the schema that stands for it.
+    pub(crate) equal: Vec<NodeId>,
 }
 
 impl Schemas {
@@ -227,7 +229,7 @@ impl Schemas {
                 _ => break,
             }
         }
-        Ok(Literal::new(node))
+        Ok(Literal::new(self.equal.get(node.index()).copied().unwrap_or(node)))
     }
 
     /// The largest `minLength` or `maxLength`.

@@ -14,7 +14,10 @@
 use hashbrown::HashMap;
 use unskew_grammar::{ExprId, RuleId};
 
-use super::{distinct_items::EqualItems, emitter::Emitter};
+use super::{
+    distinct_items::EqualItems,
+    emitter::{Emitter, WRITTEN_OUT},
+};
 use crate::{
     SchemaError,
     document::literal::Literal,
@@ -51,6 +54,8 @@ struct Product {
 
 impl Emitter {
     pub(crate) fn array(&mut self, set: &[Literal], shape: &Shape) -> Result<Option<ExprId>, SchemaError> {
+        let settled = self.settled_counts(shape)?;
+        let shape = settled.as_ref().unwrap_or(shape);
         let items = self.ex.item_conditions(shape);
         let counts: Vec<Count> = shape.counts.iter().filter(|count| count.max != Some(0)).cloned().collect();
         let (compared, most) = self.compared(shape, &items, &counts)?;
@@ -60,8 +65,11 @@ impl Emitter {
             return Ok(None);
         }
         let array = if counts.is_empty() && matches!(compared, EqualItems::Ignored | EqualItems::Remembered) {
-            // A larger bound is counted by the parser.
-            let written_out = self.ex.limits.count;
+            // A larger bound is counted by the parser, and so is the number of listed values that run out.
+            let written_out = match compared {
+                EqualItems::Remembered => WRITTEN_OUT,
+                _ => self.ex.limits.count,
+            };
             self.plain_array(&Shape { max_items: max, ..shape.clone() }, &items, compared, written_out)?
         } else {
             let last = max.unwrap_or(items.alike.max(shape.min_items));
@@ -72,6 +80,33 @@ impl Emitter {
             EqualItems::Remembered => array.map(|array| self.scope("array", array)),
             _ => array,
         })
+    }
+
+    /// The shape with bounds on the number of items in the place of counts of items that all satisfy the condition.
+    /// `None` without such counts.
+    ///
+    /// A negated array with other listed values has such a count. Five of them beside 25 items are 800 states.
+    fn settled_counts(&mut self, shape: &Shape) -> Result<Option<Shape>, SchemaError> {
+        let items = self.ex.item_conditions(shape);
+        let mut settled: Option<Shape> = None;
+        for (at, count) in shape.counts.iter().enumerate().rev().filter(|(_, count)| count.max != Some(0)) {
+            let mut all = true;
+            for index in count.from..=items.alike.max(count.from) {
+                for set in self.ex.item_sets(shape, &items, index)? {
+                    all = all && self.ex.all_disjoint(&set, &[count.literal.not()])?;
+                }
+            }
+            if all {
+                let settled = settled.get_or_insert_with(|| shape.clone());
+                settled.counts.remove(at);
+                if count.min > 0 {
+                    settled.min_items = settled.min_items.max(count.from.saturating_add(count.min));
+                }
+                let most = count.max.map(|max| count.from.saturating_add(max));
+                settled.max_items = settled.max_items.into_iter().chain(most).min();
+            }
+        }
+        Ok(settled)
     }
 
     fn item_ways(

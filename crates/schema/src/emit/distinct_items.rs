@@ -290,7 +290,7 @@ impl Emitter {
         for set in sets {
             parts.extend(self.distinct_item(set)?.flatten().map(|item| item.texts));
         }
-        let all = self.ex.languages.any(&parts);
+        let all = self.ex.languages.any(parts);
         self.ex.located(Some(node), all)
     }
 }

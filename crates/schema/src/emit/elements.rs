@@ -302,16 +302,17 @@ impl Emitter {
     ) -> Result<(), SchemaError> {
         let read = if is_any { Ok(None) } else { self.read_as_others(node, shapes) };
         let read = self.ex.located(node, read)?;
-        let mut texts: Language = None;
+        let mut texts = vec![];
         for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
             if let Some(own) = self.long_text(node, shape, &read)? {
                 whole.extend(own);
                 continue;
             }
             let own = self.ex.texts(shape);
-            let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
-            texts = self.ex.located(node, both)?;
+            texts.extend(self.ex.located(node, own)?);
         }
+        let texts = self.ex.languages.any(texts);
+        let texts = self.ex.located(node, texts)?;
         let left = self.ex.languages.minus(&texts, &read);
         let left = self.ex.located(node, left)?;
         if read.is_some() && left != texts {

@@ -7,7 +7,7 @@ use std::{rc::Rc, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
-use unskew_grammar::{ExprId, Grammar, GrammarBuilder, RuleId};
+use unskew_grammar::{ExprId, Grammar, GrammarBuilder, RuleId, kit::fixpoint::productive};
 
 use super::{elements::Form, one_text::OneTexts};
 use crate::{
@@ -171,26 +171,19 @@ impl Emitter {
     /// The grammar of the values that satisfy the whole document, or the first keyword that is not enforced. It has a
     /// text.
     pub(crate) fn grammar(&mut self) -> Result<Grammar, SchemaError> {
-        let grammar = self.settled()?;
-        if grammar.has_text() { Ok(grammar) } else { Err(SchemaError::unsatisfiable()) }
-    }
-
-    fn settled(&mut self) -> Result<Grammar, SchemaError> {
         loop {
             let (grammar, start) = self.attempt()?;
-            if self.counted_on.is_empty() && !self.is_cut {
-                return Ok(grammar);
-            }
+            let productive = productive(&grammar);
+            let has_text = |rule: &RuleId| productive[grammar.body(*rule).index()];
             // Whether a set has values is only known from the whole grammar, and the number of names depends on it.
-            let analysis = grammar.analysis();
-            let has_text = |rule: &RuleId| analysis.rule(*rule).productive;
             let empty: HashSet<RuleId> =
                 self.counted_on.iter().copied().filter(|rule| !has_text(rule)).collect();
             if empty.is_empty() {
-                if self.is_cut && !has_text(&start) {
-                    return Err(self.too_deep());
-                }
-                return Ok(grammar);
+                return match has_text(&start) {
+                    true => Ok(grammar),
+                    false if self.is_cut => Err(self.too_deep()),
+                    false => Err(SchemaError::unsatisfiable()),
+                };
             }
             let found =
                 self.rules.iter().filter(|(_, rule)| empty.contains(*rule)).map(|(key, _)| key.clone());

@@ -113,7 +113,7 @@ impl Emitter {
                 parts.extend(self.text_of(node, word)?);
             }
         }
-        let all = self.ex.languages.any(&parts);
+        let all = self.ex.languages.any(parts);
         let all = self.ex.located(node, all)?;
         // A language that depends on the set alone is the same in the items of every array.
         let known = if of.is_cut { &mut of.known } else { &mut self.one_texts };
@@ -212,31 +212,17 @@ impl Emitter {
             of.optional -= optional;
             ways.extend(item?);
         }
-        let mut made = vec![];
-        if shape.min_items == 0 {
-            made.extend(self.text_of(node, "[]")?);
-        }
-        let item = self.ex.languages.any(&ways);
+        let item = self.ex.languages.any(ways);
         let item = self.ex.located(node, item)?;
         let states = if shape.min_items == 0 { MEMBER } else { ITEM };
-        if let Some(item) = item.filter(|item| item.len() <= states && most != Some(0)) {
-            let [open, comma, close] = ["[", comma, "]"].map(|text| self.ex.languages.text(text));
-            let min = shape.min_items.saturating_sub(1);
-            let max = most.map(|most| most - 1);
-            let (open, comma, close) =
-                (self.ex.located(node, open)?, self.ex.located(node, comma)?, self.ex.located(node, close)?);
-            let item = Some(item);
-            let languages = &mut self.ex.languages;
-            let all = languages
-                .join(&comma, &item)
-                .and_then(|more| languages.repeated(&more, min, max))
-                .and_then(|more| languages.join(&item, &more))
-                .and_then(|inner| languages.join(&open, &inner))
-                .and_then(|inner| languages.join(&inner, &close));
-            made.extend(self.ex.located(node, all)?);
+        match item.filter(|item| item.len() <= states && most != Some(0)) {
+            Some(item) => {
+                let made = self.ex.languages.array(&item, shape.min_items, most, comma);
+                self.ex.located(node, made).map(Some)
+            }
+            None if shape.min_items == 0 => self.text_of(node, "[]").map(Some),
+            None => Ok(Some(None)),
         }
-        let all = self.ex.languages.any(&made);
-        self.ex.located(node, all).map(Some)
     }
 
     /// The objects of a shape; `None` if they are left out.

@@ -17,11 +17,11 @@ use crate::{
     },
     normalize::shape::{ARRAY, FALSE, FiniteValue, NULL, NUMBER, OBJECT, STRING, Shape, TRUE, Types},
     text::{
-        enumerated::{self, Plain, is_finite, plain_texts},
-        languages::Language,
+        enumerated::{self, Plain, plain_texts},
         number,
         run::Run,
-        standard, string,
+        standard::{self, TEXT},
+        string,
     },
 };
 
@@ -59,40 +59,40 @@ impl Emitter {
                 ways.push(self.literal(word));
             }
         }
-        let (mut texts, mut numbers): (Language, Language) = (None, None);
-        let strings = shapes.iter().filter(|shape| shape.types & STRING != 0).count();
+        let (mut texts, mut numbers): (Vec<Arc<Dfa>>, Vec<Arc<Dfa>>) = (vec![], vec![]);
         for shape in &shapes {
             self.ex.refuse(shape, shape.types);
-            if shape.types & STRING != 0 && form != Form::Element {
-                let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
-                if shape.strings.is_none() && is_bounded {
-                    ways.push(self.bounded_string(node, shape)?);
-                } else if let Some(run) = run(shape).filter(|_| strings == 1)
-                    && let Some(string) = self.run(node, &run)?
-                {
-                    ways.push(string);
-                } else if strings == 1
-                    && let Some(string) = self.long_string(node, shape)?
-                {
-                    ways.push(string);
-                } else {
-                    let own = self.ex.texts(shape);
-                    let both = own.and_then(|own| self.ex.languages.or(&texts, &own));
-                    texts = self.ex.located(node, both)?;
-                }
-            }
-            if shape.types & NUMBER != 0 {
-                let own = match &shape.numbers {
-                    Some(own) => Ok(Some(Arc::clone(own))),
-                    None => self.ex.languages.pattern(number::ANY),
-                };
-                let both = own.and_then(|own| self.ex.languages.or(&numbers, &own));
-                numbers = self.ex.located(node, both)?;
+        }
+        let strings = if form == Form::Element { vec![] } else { self.strings_by_length(node, &shapes)? };
+        let is_one = strings.len() == 1;
+        for shape in &strings {
+            let is_bounded = shape.min_length > 0 || shape.max_length.is_some();
+            if shape.strings.is_none() && is_bounded {
+                ways.push(self.bounded_string(node, shape)?);
+            } else if let Some(run) = run(shape).filter(|_| is_one)
+                && let Some(string) = self.run(node, &run)?
+            {
+                ways.push(string);
+            } else if is_one && let Some(string) = self.long_string(node, shape)? {
+                ways.push(string);
+            } else {
+                let own = self.ex.texts(shape);
+                texts.extend(self.ex.located(node, own)?);
             }
         }
-        if let Some(texts) = texts {
+        for shape in shapes.iter().filter(|shape| shape.types & NUMBER != 0) {
+            let own = match &shape.numbers {
+                Some(own) => Ok(Some(Arc::clone(own))),
+                None => self.ex.languages.pattern(number::ANY),
+            };
+            numbers.extend(self.ex.located(node, own)?);
+        }
+        let texts = self.ex.languages.any(texts);
+        if let Some(texts) = self.ex.located(node, texts)? {
             ways.push(self.string(node, &texts)?);
         }
+        let numbers = self.ex.languages.any(numbers);
+        let numbers = self.ex.located(node, numbers)?;
         let plain = numbers.map(|numbers| self.ex.languages.plain(&Some(numbers), has_text)).transpose();
         if let Some(numbers) = self.ex.located(node, plain)?.flatten() {
             ways.push(self.terminal("number", &numbers));
@@ -117,6 +117,38 @@ impl Emitter {
             return self.in_element(node, &shapes, ways, is_any);
         }
         Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
+    }
+
+    /// The strings of `shapes`: those with the same bounds on their length as one shape, so that the bounds are counted
+    /// and no automaton has a copy for each character.
+    fn strings_by_length(
+        &mut self,
+        node: Option<NodeId>,
+        shapes: &[Shape],
+    ) -> Result<Vec<Shape>, SchemaError> {
+        let mut alike: Vec<(Shape, Vec<Arc<Dfa>>)> = vec![];
+        for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
+            let own = match &shape.strings {
+                Some(own) => Ok(Some(Arc::clone(own))),
+                None => self.ex.languages.pattern(TEXT),
+            };
+            let own = self.ex.located(node, own)?;
+            let bounds = (shape.min_length, shape.max_length);
+            match alike.iter_mut().find(|(known, _)| (known.min_length, known.max_length) == bounds) {
+                Some((_, all)) => all.extend(own),
+                None => {
+                    let (min_length, max_length) = bounds;
+                    let one = Shape { types: STRING, min_length, max_length, ..Shape::any() };
+                    alike.push((one, own.into_iter().collect()));
+                }
+            }
+        }
+        let strings = alike.into_iter().map(|(shape, all)| {
+            let all = self.ex.languages.any(all);
+            let all = self.ex.located(node, all)?;
+            Ok(Shape { strings: all.filter(|all| !standard::is_all(all)), ..shape })
+        });
+        strings.collect()
     }
 
     pub(crate) fn terminal(&mut self, name: &str, dfa: &Arc<Dfa>) -> ExprId {
@@ -202,7 +234,8 @@ impl Emitter {
         // Each character copies the automaton of the condition.
         if u64::from(max) * (texts.len() as u64) < COPIED
             || max > self.ex.limits.characters
-            || is_finite(texts)
+            || enumerated::are_listed(texts)
+            || enumerated::lengths_within(texts, 0, Some(max))
         {
             return Ok(None);
         }

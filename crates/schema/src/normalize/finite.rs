@@ -1,6 +1,6 @@
 //! Sets of schemas that only few values satisfy, as lists of these values.
 
-use std::{rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use unskew_automata::Dfa;
 
@@ -87,7 +87,8 @@ impl Expander {
         let node = set.first().map(|literal| literal.node);
         let shapes = self.shapes(set)?;
         let mut found = vec![];
-        let (mut types, mut texts, mut numbers): (Types, Language, Language) = (0, None, None);
+        let (mut types, mut texts, mut numbers): (Types, BTreeSet<String>, Language) =
+            (0, BTreeSet::new(), None);
         for shape in shapes.iter() {
             types |= shape.types;
             if shape.types & STRING != 0 {
@@ -100,8 +101,10 @@ impl Expander {
                 } else {
                     Ok(Some(Arc::clone(strings)))
                 };
-                let both = own.and_then(|own| self.languages.or(&texts, &own));
-                texts = self.located(node, both)?;
+                let own = self.located(node, own)?;
+                let few = own.map_or(Some(vec![]), |own| few_texts(&own, MOST as u64));
+                let Some(few) = few else { return Ok(None) };
+                texts.extend(few);
             }
             if shape.types & NUMBER != 0 {
                 let Some(own) = shape.numbers.clone() else { return Ok(None) };
@@ -126,11 +129,12 @@ impl Expander {
                 found.push(FiniteValue::Word(word));
             }
         }
-        if let Some(texts) = texts {
-            let Some(mut texts) = few_texts(&texts, MOST as u64) else { return Ok(None) };
-            texts.sort_by_key(String::len);
-            found.extend(texts.into_iter().map(|text| FiniteValue::Text(text.into())));
+        let mut texts: Vec<String> = texts.into_iter().collect();
+        if texts.len() > MOST {
+            return Ok(None);
         }
+        texts.sort_by_key(String::len);
+        found.extend(texts.into_iter().map(|text| FiniteValue::Text(text.into())));
         if let Some(numbers) = numbers {
             let Some(numbers) = self.listed_numbers(node, numbers)? else { return Ok(None) };
             found.extend(numbers.into_iter().map(|(number, spelled)| FiniteValue::Number(number, spelled)));

@@ -177,16 +177,15 @@ impl Expander {
     /// The texts of the strings that satisfy the set.
     pub(crate) fn names(&mut self, set: &[Literal]) -> Result<Language, SchemaError> {
         let shapes = self.shapes(set)?;
-        let mut union = None;
+        let node = set.first().map(|literal| literal.node);
+        let mut parts = vec![];
         for shape in shapes.iter().filter(|shape| shape.types & STRING != 0) {
             self.refuse(shape, STRING);
-            let node = set.first().map(|literal| literal.node);
             let language = self.texts(shape);
-            let language = self.located(node, language)?;
-            let merged = self.languages.or(&union, &language);
-            union = self.located(node, merged)?;
+            parts.extend(self.located(node, language)?);
         }
-        Ok(union)
+        let union = self.languages.any(parts);
+        self.located(node, union)
     }
 
     /// The texts of the strings of a shape.

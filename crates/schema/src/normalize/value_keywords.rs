@@ -179,7 +179,7 @@ impl KeywordReader<'_> {
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         let texts = self.ex.languages.texts(&texts);
         let texts = self.listed_language(key, count, texts)?;
-        let numbers = self.ex.languages.any(&numbers);
+        let numbers = self.ex.languages.any(numbers);
         let numbers = self.listed_language(key, count, numbers)?;
         if self.positive {
             self.found.atoms.push(Atom::Types(types));

@@ -155,6 +155,25 @@ fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
     (at == dfa.len()).then_some(order)
 }
 
+/// Whether `dfa` is one text, which `other` has (`true`), or has no text of `other` (`false`), if the first bytes of its
+/// texts show it.
+///
+/// Cost: O(m) for m edges of the states with one way.
+pub(crate) fn is_within(dfa: &Dfa, other: &Dfa) -> Option<bool> {
+    let (mut state, mut beside) = (dfa.start(), other.start());
+    loop {
+        let mut edges = dfa.edges(state);
+        match (edges.next(), edges.next()) {
+            (None, _) => return Some(other.is_accepting(beside)),
+            (Some(edge), None) if edge.bytes.start() == edge.bytes.end() && !dfa.is_accepting(state) => {
+                let Some(next) = other.step(beside, *edge.bytes.start()) else { return Some(false) };
+                (state, beside) = (edge.target, next);
+            }
+            _ => return None,
+        }
+    }
+}
+
 /// A shortest text.
 pub(crate) fn shortest_text(dfa: &Dfa) -> Vec<u8> {
     let mut seen: HashSet<StateId> = HashSet::from_iter([dfa.start()]);
@@ -204,6 +223,23 @@ mod tests {
         let words: Vec<String> =
             (0..2_000u32).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B1))).collect();
         assert!(matches!(list(&words.join("|")), Some(Plain::Listed(list)) if list.len() == 2_000));
+    }
+
+    #[test]
+    fn a_text_is_within_another_language_or_not() {
+        let dfa = |pattern: &str| Dfa::from_pattern(pattern, &Limits::default()).unwrap();
+        for (one, other, within) in [
+            ("abc", "abc|d", Some(true)),
+            ("abc", "ab", Some(false)),
+            ("ab", "abc", Some(false)),
+            ("abc", "ab[d-z]", Some(false)),
+            ("ab(c|d)", "x.*", Some(false)),
+            ("ab(c|d)", "ab.*", None),
+            ("(ab)?", "c", None),
+            ("", "a*", Some(true)),
+        ] {
+            assert_eq!(is_within(&dfa(one), &dfa(other)), within, "{one} {other}");
+        }
     }
 
     #[test]

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_automata::{Dfa, RegexError, dfa::DfaAlgebra};
 use unskew_core::Cancel;
 
 use super::{
     composed::{self, Member},
+    enumerated,
     format::{self, Format},
     number,
     pattern::UnsupportedConstruct,
@@ -43,6 +44,8 @@ pub(crate) struct Languages {
     /// Keyed by operation and addresses, because branches of a schema ask for the same combination many times.
     combined: HashMap<(Operation, *const Dfa, *const Dfa), Combined>,
     single: HashMap<Box<str>, Language>,
+    /// All automata that were made, so that equal ones have one address.
+    interned: HashSet<Arc<Dfa>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,6 +86,7 @@ impl Languages {
             spelling: options.spelling,
             combined: HashMap::new(),
             single: HashMap::new(),
+            interned: HashSet::new(),
         }
     }
 
@@ -178,33 +182,40 @@ impl Languages {
         }
     }
 
-    /// At least `min` and at most `max` texts of a language, one after the other.
-    pub(crate) fn repeated(
-        &mut self,
-        texts: &Language,
-        min: u32,
-        max: Option<u32>,
-    ) -> Result<Language, RegexError> {
-        match texts {
-            Some(texts) if max != Some(0) => self.counted_some(|builder| builder.repetition(texts, min, max)),
-            None if min > 0 => Ok(None),
-            _ => self.pattern(""),
-        }
-    }
-
     /// As [`composed::object`].
     pub(crate) fn object(&mut self, members: &[Member], comma: &str) -> Result<Language, RegexError> {
         let made = composed::object(members, comma, &self.limits.automata);
         self.counted(made)
     }
 
-    /// The union of several languages.
-    pub(crate) fn any(&mut self, parts: &[Arc<Dfa>]) -> Result<Language, RegexError> {
-        match parts {
-            [] => Ok(None),
-            [one] => Ok(Some(Arc::clone(one))),
-            parts => self.counted_some(|builder| builder.union(parts.iter().map(|part| &**part))),
+    /// As [`composed::array`].
+    pub(crate) fn array(
+        &mut self,
+        item: &Dfa,
+        min: u32,
+        max: Option<u32>,
+        comma: &str,
+    ) -> Result<Language, RegexError> {
+        let made = composed::array(item, min, max, comma, &self.limits.automata);
+        self.counted(made)
+    }
+
+    /// The union of several languages: of pairs of neighbours, and so on, so that each part is in few unions.
+    pub(crate) fn any(&mut self, parts: impl IntoIterator<Item = Arc<Dfa>>) -> Result<Language, RegexError> {
+        let mut parts: Vec<Arc<Dfa>> = parts.into_iter().collect();
+        let mut known: HashSet<*const Dfa> = HashSet::new();
+        parts.retain(|part| known.insert(Arc::as_ptr(part)));
+        while parts.len() > 1 {
+            let mut wider = vec![];
+            for pair in parts.chunks(2) {
+                wider.extend(match pair {
+                    [left, right] => self.or(&Some(Arc::clone(left)), &Some(Arc::clone(right)))?,
+                    pair => pair.first().cloned(),
+                });
+            }
+            parts = wider;
         }
+        Ok(parts.pop())
     }
 
     pub(crate) fn minus(&mut self, left: &Language, right: &Language) -> Result<Language, RegexError> {
@@ -229,6 +240,22 @@ impl Languages {
         left: &Arc<Dfa>,
         right: &Arc<Dfa>,
     ) -> Result<Language, RegexError> {
+        // Of most pairs of listed texts, one alone shows the result.
+        match operation {
+            Operation::And => {
+                for (one, other) in [(left, right), (right, left)] {
+                    if let Some(within) = enumerated::is_within(one, other) {
+                        return Ok(within.then(|| Arc::clone(one)));
+                    }
+                }
+            }
+            Operation::Minus => {
+                if let Some(within) = enumerated::is_within(left, right) {
+                    return Ok((!within).then(|| Arc::clone(left)));
+                }
+            }
+            Operation::Or | Operation::Join => {}
+        }
         let key = (operation, Arc::as_ptr(left), Arc::as_ptr(right));
         if let Some(known) = self.combined.get(&key) {
             return Ok(known.made.clone());
@@ -406,8 +433,13 @@ impl Languages {
     fn counted(&mut self, made: Result<Dfa, RegexError>) -> Result<Language, RegexError> {
         match made {
             Ok(dfa) => {
+                if let Some(known) = self.interned.get(&dfa) {
+                    return Ok(Some(Arc::clone(known)));
+                }
                 self.charge(dfa.memory_usage())?;
-                Ok(Some(Arc::new(dfa)))
+                let made = Arc::new(dfa);
+                self.interned.insert(Arc::clone(&made));
+                Ok(Some(made))
             }
             Err(RegexError::MatchesNothing) => Ok(None),
             Err(error) => Err(error),

@@ -31,6 +31,43 @@ fn operations_are_those_of_patterns() {
 }
 
 #[test]
+fn searches_with_anchors_are_those_of_whole_patterns() {
+    let search = |pattern: &str| DfaAlgebra::new(&Limits::default()).search(pattern).unwrap();
+    for pattern in [
+        "^a|^b+",
+        "^ab?$",
+        "a+$|b$",
+        "^(a|b$)",
+        "^$|^(a b)+$",
+        "^a|b",
+        "^|a$",
+        "a*$",
+        "^a*",
+        "^(^a|^b)c",
+        "(^a)+",
+        "^",
+        "a^b|c",
+        "^a{2,3}",
+        "a{2,3}$",
+        "(a|^)b{2,}",
+    ] {
+        let whole = Dfa::from_pattern(&*format!("(?s:.*)(?:{pattern})(?s:.*)"), &Limits::default()).unwrap();
+        assert_eq!(search(pattern), whole, "{pattern}");
+    }
+}
+
+/// After the boundary the loop reads whatever the rest of the pattern does, and no set of states tells both apart.
+#[test]
+fn a_loop_at_the_end_hides_what_it_reads_too() {
+    let limits = Limits { dfa_states: 2_000, ..Limits::default() };
+    let made = DfaAlgebra::new(&limits).search(r"^[a.]{1,200}\.[ab]{1,6}\b[ab.]*$").unwrap();
+    assert_eq!(made, dfa(r"[a.]{1,200}\.[ab]{1,6}(\.[ab.]*)?"));
+    // The loop reads no `c`.
+    let made = DfaAlgebra::new(&limits).search(r"^(a+\b[ab ]*|[abc ]*)$").unwrap();
+    assert_eq!(made, dfa("[abc ]*"));
+}
+
+#[test]
 fn repetitions_are_those_of_patterns() {
     let make = || DfaAlgebra::new(&Limits::default());
     for pattern in ["a", "ab|", "[ab]*c?", "é"] {

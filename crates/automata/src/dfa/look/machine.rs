@@ -69,6 +69,8 @@ pub(super) struct Machine<'p> {
     stack: Vec<u32>,
     /// By look-around: whether it matches here, as far as it is known.
     answers: Vec<Option<bool>>,
+    /// As [`Program::loops`], if order does not count.
+    loops: Vec<(u32, Vec<bool>)>,
     pub(super) steps: u64,
 }
 
@@ -84,6 +86,7 @@ impl<'p> Machine<'p> {
             entered: FxHashSet::default(),
             stack: vec![],
             answers: vec![None; program.assertions.len()],
+            loops: if ordered { vec![] } else { program.loops() },
             steps: 0,
         }
     }
@@ -238,11 +241,23 @@ impl<'p> Machine<'p> {
         behind: &[u32],
         assumed: &[(u32, bool)],
     ) -> Result<Option<Configuration>, Asked> {
-        let main = match &from.main {
+        let mut main = match &from.main {
             Some(main) if self.ordered => Some(self.reach_in_order(main)?.into_boxed_slice()),
             Some(main) => Some(self.reach(main)?.into_boxed_slice()),
             None => None,
         };
+        // What a loop reads too takes no states, which a test may double again and again.
+        if let Some(main) = &mut main
+            && let Some((own, within)) = self.loops.iter().find(|(own, _)| main.contains(own))
+            && let Some(end) =
+                main.iter().copied().find(|state| self.program.states[*state as usize] == State::End(WHOLE))
+        {
+            let kept = main
+                .iter()
+                .copied()
+                .filter(|state| *state == *own || *state == end || !within[*state as usize]);
+            *main = kept.collect();
+        }
         if main.as_ref().is_some_and(|main| main.is_empty()) {
             return Ok(None);
         }

@@ -73,6 +73,56 @@ impl Program {
         &self.targets[first as usize..end as usize]
     }
 
+    /// The loops at the end of the pattern that read any texts over their symbols, as `.*` does, each with the states
+    /// from which the pattern reads no other symbols: what these match, the loop matches too.
+    pub(super) fn loops(&self) -> Vec<(u32, Vec<bool>)> {
+        /// The most loops that are looked at.
+        const MOST: usize = 4;
+        let mut before: Vec<Vec<u32>> = vec![vec![]; self.states.len()];
+        for (from, state) in (0..).zip(&self.states) {
+            let next = match *state {
+                State::Reads(..) => self.edges(from).iter().map(|(.., to)| *to).collect(),
+                State::Split(first, end) => self.targets(first, end).to_vec(),
+                State::Test(_, _, next) | State::Enter(_, next) => vec![next],
+                State::Round(next, exit) => vec![next, exit],
+                State::End(_) => vec![],
+            };
+            next.into_iter().for_each(|to| before[to as usize].push(from));
+        }
+        let is_loop = |state: &u32| {
+            let back = |to: u32| match self.states[to as usize] {
+                State::Split(first, end) => {
+                    let targets = self.targets(first, end);
+                    let is_end = |to: &u32| self.states[*to as usize] == State::End(WHOLE);
+                    targets.contains(state) && targets.iter().any(is_end)
+                }
+                _ => false,
+            };
+            let edges = self.edges(*state);
+            !edges.is_empty() && edges.iter().all(|(.., to)| back(*to))
+        };
+        let loops = (0..index(self.states.len())).filter(is_loop).take(MOST);
+        let with_others = |of: u32| {
+            let own = |symbol: Symbol| {
+                self.edges(of).iter().any(|(first, last, _)| (*first..=*last).contains(&symbol))
+            };
+            let is_own: Vec<bool> = (0..index(self.alphabet.len())).map(own).collect();
+            let reads_others = |state: &u32| {
+                let mut edges = self.edges(*state).iter();
+                edges.any(|(first, last, _)| is_own[*first as usize..=*last as usize].contains(&false))
+            };
+            let mut open: Vec<u32> = (0..index(self.states.len())).filter(reads_others).collect();
+            let mut within = vec![true; self.states.len()];
+            while let Some(state) = open.pop() {
+                if std::mem::replace(&mut within[state as usize], false) {
+                    open.extend(&before[state as usize]);
+                }
+            }
+            (of, within)
+        };
+        loops.map(with_others).collect()
+    }
+
     /// Whether some look-around looks behind.
     pub(super) fn looks_behind(&self) -> bool {
         self.assertions.iter().any(|assertion| !assertion.ahead)
