@@ -62,7 +62,7 @@ pub(crate) fn check(root: &Path, files: &BTreeMap<String, String>, address: &str
 }
 
 /// A path without `.` and `..`, or nothing if it leads out.
-fn plain(path: &Path) -> Option<String> {
+pub(crate) fn plain(path: &Path) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.components() {
         match part {

@@ -30,6 +30,11 @@ const FEATURES: [&str; 7] = [
     "--enable-simd",
 ];
 
+/// What wasm-opt does. The measure is the size by brotli: with `-Oz` the module is 2 % smaller as it is, and 3 % larger
+/// by brotli, because inlining takes apart what is alike.
+const PASSES: [&str; 5] =
+    ["-O2", "--shrink-level=0", "--skip-pass=inlining-optimizing", "--strip-debug", "--strip-producers"];
+
 /// The files of the package that are written by hand.
 const FILES: [&str; 7] = [
     "js/unskew.js",
@@ -109,11 +114,7 @@ fn build(root: &Path, package: &Path, tools: &Path) -> Result<()> {
         _ => tools.join("node_modules/.bin/wasm-opt"),
     };
     let mut opt = Command::new(program);
-    opt.args(["-Oz", "--strip-debug", "--strip-producers"])
-        .args(FEATURES)
-        .arg(&bound)
-        .arg("-o")
-        .arg(package.join("unskew_bg.wasm"));
+    opt.args(PASSES).args(FEATURES).arg(&bound).arg("-o").arg(package.join("unskew_bg.wasm"));
     run(&mut opt)?;
     fs::remove_file(bound)?;
     let own = root.join("crates/wasm");

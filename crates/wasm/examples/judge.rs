@@ -21,7 +21,7 @@ use std::{
 use serde_json::{Value, json};
 use unskew::{
     Model, Spec, TokenSpace,
-    core::{FnModel, MaskRef, TokenId},
+    core::{Extension, FnModel, LanguageModel, Logits, MaskRef, Rows, TokenId},
     engine::{COMPILE_FUEL, Compiler, Until, chain},
     runner::LoadOptions,
     vocab,
@@ -61,9 +61,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     walk_all(&mut walks, &name, &tokens, &specs);
-    let drawn = json!({ "embedded": draws(&embedded)?, "function": function_draws()? });
+    let (drawn, rows) = draws(&embedded)?;
+    let drawn = json!({ "embedded": drawn, "function": function_draws()? });
     println!("{} specs", walks.len());
-    fs::write(out, serde_json::to_string(&json!({ "walks": walks, "draws": drawn }))?)?;
+    fs::write(out, serde_json::to_string(&json!({ "walks": walks, "draws": drawn, "rows": rows }))?)?;
     Ok(())
 }
 
@@ -159,13 +160,16 @@ fn drawn(model: &Model, spec: &str, sampler: &str, prompt: &str) -> Result<Value
     for output in request.sample(sampler)?.take(8) {
         let output = output?;
         let ids: Vec<u32> = output.ids.iter().map(|id| id.0).collect();
-        outputs.push(json!({ "ids": ids, "text": output.text, "logprob": output.log_prob }));
+        let positions = output.cost.positions;
+        outputs.push(
+            json!({ "ids": ids, "text": output.text, "logprob": output.log_prob, "positions": positions }),
+        );
     }
     Ok(json!({ "spec": spec, "sampler": sampler, "prompt": prompt, "outputs": outputs }))
 }
 
-/// Draws of the embedded model.
-fn draws(embedded: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
+/// Draws of the embedded model, and its rows along the last of them.
+fn draws(embedded: &Path) -> Result<(Vec<Value>, Vec<Value>), Box<dyn Error>> {
     let [config, tokenizer, weights] =
         ["config.json", "tokenizer.json", "model.safetensors"].map(|name| fs::read(embedded.join(name)));
     let config = String::from_utf8(config?)?;
@@ -177,8 +181,22 @@ fn draws(embedded: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
         all.push(drawn(&model, names, sampler, "Dear Ms Meyer,\nKind regards,\n")?);
     }
     all.push(drawn(&model, record, "cars", "")?);
-    all.push(drawn(&model, record, "masked", "")?);
-    Ok(all)
+    let masked = drawn(&model, record, "masked", "")?;
+    let mut ids = model.tokens().encode_prompt("")?;
+    let drawn = masked["outputs"][0]["ids"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    ids.extend(drawn.filter_map(|id| u32::try_from(id).ok()).map(TokenId));
+    all.push(masked);
+    Ok((all, rows(&model, &ids)?))
+}
+
+/// The row after each of `ids`, with the ids up to it.
+fn rows(model: &Model, ids: &[TokenId]) -> Result<Vec<Value>, Box<dyn Error>> {
+    let mut model = model.any_model().clone();
+    let (mut sequence, mut logits) = (model.start(), Logits::new());
+    model.extend(&mut [Extension { sequence: &mut sequence, tokens: ids, rows: Rows::All }], &mut logits)?;
+    let numbers: Vec<u32> = ids.iter().map(|id| id.0).collect();
+    let row = |at: usize| json!({ "ids": &numbers[..=at], "logits": logits.row(at) });
+    Ok((0..ids.len()).map(row).collect())
 }
 
 /// Draws of a function that the tests have in JavaScript too: whole numbers alone, so that both compute the same.

@@ -7,7 +7,10 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    path::Path,
 };
+
+use crate::links::plain;
 
 /// A line of `docs/SUMMARY.md` that names a page: what stands before it, its title, and its path in the repository.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +26,11 @@ pub(super) fn entries(summary: &str) -> Vec<std::result::Result<Entry, String>> 
         let (before, rest) = line.split_once('[')?;
         let (title, rest) = rest.split_once("](")?;
         let (target, _) = rest.split_once(')')?;
-        Some(Entry { before: before.to_owned(), title: title.to_owned(), path: joined("docs", target)? })
+        Some(Entry {
+            before: before.to_owned(),
+            title: title.to_owned(),
+            path: plain(&Path::new("docs").join(target))?,
+        })
     };
     summary.lines().map(|line| entry(line).ok_or_else(|| line.to_owned())).collect()
 }
@@ -61,7 +68,7 @@ impl Places {
         };
         let path = match inside {
             Some(_) => path.trim_end_matches('/').to_owned(),
-            None => joined(parent(from), path)?,
+            None => plain(&Path::new(from).parent()?.join(path))?,
         };
         if let Some(page) = self.pages.get(&path).or_else(|| self.pages.get(&format!("{path}/README.md"))) {
             return Some(relative(at, page) + &fragment);
@@ -168,23 +175,6 @@ pub(super) fn site_path(path: &str) -> String {
 
 fn strip_docs(path: &str) -> &str {
     path.strip_prefix("docs/").unwrap_or(path)
-}
-
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// A relative path, followed from a folder. None: it leaves the repository.
-fn joined(folder: &str, target: &str) -> Option<String> {
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()?),
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
 }
 
 /// The way from a page to a place, both from the root of the site.
