@@ -215,14 +215,14 @@ impl TreeLibrary {
         })
     }
 
-    /// The tokens that may be beyond the bounds of units, if they are few. A unit takes a byte at least, and a text that
-    /// ends has the closing mark.
+    /// The tokens that may be beyond the bounds of units, if they are few. A unit takes a byte at least, and no unit ends
+    /// after a token only if the closing mark begins in it: where an automaton has other ends, there is no least number.
     fn in_question(&self, units: &Units, (min, max): Bounds) -> Option<[&[TokenId]; 2]> {
         let longer = match max {
             Some(max) => self.byte_lists.longer(max.saturating_sub(units.greatest()) as usize),
             None => &[],
         };
-        let closing = if min == 0 { &[] } else { self.byte_lists.having(*units.close().last()?) };
+        let closing = if min == 0 { &[] } else { self.byte_lists.having(*units.close().first()?) };
         let len = longer.len() + closing.len();
         (len <= self.tuning.counted_read).then_some([longer, closing])
     }
