@@ -222,7 +222,10 @@ impl TreeLibrary {
             Some(max) => self.byte_lists.longer(max.saturating_sub(units.greatest()) as usize),
             None => &[],
         };
-        let closing = if min == 0 { &[] } else { self.byte_lists.having(*units.close().first()?) };
+        let closing = match units.close().first().filter(|byte| byte.is_ascii()) {
+            _ if min == 0 => &[],
+            first => self.byte_lists.having(*first?),
+        };
         let len = longer.len() + closing.len();
         (len <= self.tuning.counted_read).then_some([longer, closing])
     }
