@@ -6,8 +6,8 @@
 //!   They are on the way of a used key through the trie of the vocabulary.
 //! - Tokens in which a key begins, and ends or reaches a prefix with few keys after it. For each terminal it is known
 //!   which tokens contain which key, and which end with a prefix of few keys: the tokens of a used key are looked up,
-//!   and those in which a key ends and another begins are always in question. Where a key was begun before the token, the mask's tokens in which another key may
-//!   begin and end are found when the mask is made.
+//!   and those in which a key ends and another begins are always in question. Where a key was begun before the token,
+//!   the mask's tokens in which another key may begin and end are found when the mask is made.
 //!
 //! The tracking parser reads each of these tokens, and those that it cannot read are removed. All others are right:
 //! up to the first point where a key ends or few keys are left, both parsers agree.

@@ -5,8 +5,8 @@
 //! [cost](unskew_grammar::kit::terminal::counted) of each token is computed once for a state of the automaton; then the
 //! tree for any bounds takes a few microseconds and no walk. Bounds between which no token has its cost have one tree.
 //!
-//! Far from the bounds only a long token can pass them, and only one with a closing mark can be too short. While these are few,
-//! they alone are read: the costs of all tokens take 3 ms, and a pattern has a state for each of its words.
+//! Far from the bounds only a long token can pass them, and only one with a closing mark can be too short. While these
+//! are few, they alone are read: the costs of all tokens take 3 ms, and a pattern has a state for each of its words.
 //!
 //! Tried instead: the automaton of that many units, with a tree for each of its states. Each takes a walk over the
 //! vocabulary, a millisecond, and a text needs one of them every few characters.

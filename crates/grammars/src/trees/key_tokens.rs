@@ -75,8 +75,8 @@ pub(crate) type Span = (usize, usize);
 
 const OPEN: usize = usize::MAX;
 
-/// The texts of an automaton in `text` that end there, and the prefixes of few texts. An offset from which the automaton
-/// reads to the end of `text` and may read many texts is left out: used keys make no difference there.
+/// The texts of an automaton in `text` that end there, and the prefixes of few texts. An offset from which the
+/// automaton reads to the end of `text` and may read many texts is left out: used keys make no difference there.
 pub(crate) fn spans(dfa: &Dfa, remaining: &Remaining, text: &[u8]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for from in 0..text.len() {
@@ -203,7 +203,8 @@ mod tests {
         }
     }
 
-    /// After `n` there is one key, `null`: the token is in question where that is used, and no other token with an `n` is.
+    /// After `n` there is one key, `null`: the token is in question where that is used, and no other token with an `n`
+    /// is.
     #[test]
     fn prefixes_of_few_keys_end_tokens() {
         let dfa = Dfa::from_pattern(r#""[a-c]*"|null"#, &Limits::default()).unwrap();

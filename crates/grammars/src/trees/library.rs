@@ -215,8 +215,9 @@ impl TreeLibrary {
         })
     }
 
-    /// The tokens that may be beyond the bounds of units, if they are few. A unit takes a byte at least, and no unit ends
-    /// after a token only if the closing mark begins in it: where an automaton has other ends, there is no least number.
+    /// The tokens that may be beyond the bounds of units, if they are few. A unit takes a byte at least, and no unit
+    /// ends after a token only if the closing mark begins in it: where an automaton has other ends, there is no least
+    /// number.
     fn in_question(&self, units: &Units, (min, max): Bounds) -> Option<[&[TokenId]; 2]> {
         let longer = match max {
             Some(max) => self.byte_lists.longer(max.saturating_sub(units.greatest()) as usize),

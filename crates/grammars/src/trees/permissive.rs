@@ -11,12 +11,12 @@
 //! token without `_` does not come there. So where letters make too many tokens, the bytes that lead to such a state
 //! are the ones that are not safe, if fewer tokens have them.
 //!
-//! A character beyond ASCII is known by its first byte. The `.` of a pattern leaves out U+2028, and so `E2` is not safe;
-//! Llama 3 has six hundred tokens with it, which are read. Tried before: all such characters or none, and a walk
+//! A character beyond ASCII is known by its first byte. The `.` of a pattern leaves out U+2028, and so `E2` is not
+//! safe; Llama 3 has six hundred tokens with it, which are read. Tried before: all such characters or none, and a walk
 //! of 3 ms in each state of each pattern with a `.`.
 //!
-//! Ten words of at most 100 characters: each character leads to another state, and after the last one there is a dead end.
-//! So only the states are followed that some number of characters reaches, and the tokens of more bytes are read.
+//! Ten words of at most 100 characters: each character leads to another state, and after the last one there is a dead
+//! end. So only the states are followed that some number of characters reaches, and the tokens of more bytes are read.
 
 use std::ops::RangeInclusive;
 
@@ -254,8 +254,8 @@ impl Closure {
         (0..=u8::MAX).filter(move |byte| !safe[usize::from(*byte)])
     }
 
-    /// `None` if there are few safe bytes of ASCII at the start. The states are followed for `depth` characters, and not
-    /// to one after which safe bytes are few, or which may end, or beyond
+    /// `None` if there are few safe bytes of ASCII at the start. The states are followed for `depth` characters, and
+    /// not to one after which safe bytes are few, or which may end, or beyond
     /// [`permissive_states`](Tuning::permissive_states).
     ///
     /// `weight` says how many tokens have a byte of ASCII. A byte is not safe where it leads to a state in which bytes

@@ -155,8 +155,8 @@ fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
     (at == dfa.len()).then_some(order)
 }
 
-/// Whether `dfa` is one text, which `other` has (`true`), or has no text of `other` (`false`), if the first bytes of its
-/// texts show it.
+/// Whether `dfa` is one text, which `other` has (`true`), or has no text of `other` (`false`), if the first bytes of
+/// its texts show it.
 ///
 /// Cost: O(m) for m edges of the states with one way.
 pub(crate) fn is_within(dfa: &Dfa, other: &Dfa) -> Option<bool> {
