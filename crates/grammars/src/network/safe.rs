@@ -46,7 +46,7 @@ pub(crate) fn safe_bytes(dfa: &Dfa, start: StateId, tuning: &Tuning) -> Option<S
 }
 
 /// Whether a state reads at least [`permissive_bytes`](Tuning::permissive_bytes) bytes of ASCII.
-pub(crate) fn reads_many(dfa: &Dfa, state: StateId, tuning: &Tuning) -> bool {
+fn reads_many(dfa: &Dfa, state: StateId, tuning: &Tuning) -> bool {
     let goes_on = (0..128u8).filter(|byte| dfa.step(state, *byte).is_some());
     goes_on.count() >= tuning.permissive_bytes
 }

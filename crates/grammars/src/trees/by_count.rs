@@ -17,7 +17,6 @@ use unskew_grammar::kit::terminal::counted::{Bounds, Units};
 
 use super::{
     nodes::{Tokens, TreeNode},
-    permissive::ByteLists,
     suffixes::Exit,
 };
 
@@ -71,26 +70,13 @@ pub(crate) fn beyond(
 
 impl TokensByCount {
     /// `root` is the node of the automaton of `units` in the state `at`.
-    pub(crate) fn new(
-        units: &Units,
-        at: StateId,
-        root: &TreeNode,
-        (lists, vocabulary): (&ByteLists, &Vocabulary),
-    ) -> Self {
+    pub(crate) fn new(units: &Units, at: StateId, root: &TreeNode, vocabulary: &Vocabulary) -> Self {
         let single = units.single(at);
-        // A token of single bytes has a unit for each of them.
-        let (none, _) = units.cost(at, b"", &single);
-        let mut others = TokenMask::new(vocabulary.len());
-        lists.add_others(&single, &mut others);
         let cost_of = |text: &[u8]| units.cost(at, text, &single);
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let cost = |token: TokenId| match others.contains(token) {
-            true => cost_of(text(token)),
-            false => (u32::try_from(text(token).len()).expect("tokens are short") + none, false),
-        };
-        let mut add = |token: TokenId| match cost(token) {
+        let mut add = |token: TokenId| match cost_of(text(token)) {
             (cost, false) => {
                 all.as_mut().insert(token);
                 open.push((cost, token));

@@ -197,8 +197,7 @@ impl TreeLibrary {
                 return self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.without(&root, &beyond)));
             }
             (None, None) => {
-                let made =
-                    TokensByCount::new(count.units(), at, &root(), (&self.byte_lists, &self.vocabulary));
+                let made = TokensByCount::new(count.units(), at, &root(), &self.vocabulary);
                 self.cache.keep(key, Arc::new(made))
             }
         };

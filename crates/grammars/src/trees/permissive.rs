@@ -149,13 +149,6 @@ impl ByteLists {
         &self.having[usize::from(byte)]
     }
 
-    /// Adds the tokens that contain a byte for which `is_in` is false, and all that are not of ASCII.
-    pub(crate) fn add_others(&self, is_in: &[bool; 256], mask: &mut TokenMask) {
-        let others = (0..128u8).filter(|byte| !is_in[usize::from(*byte)]).map(|byte| self.having(byte));
-        let tokens = others.chain([&self.beyond_ascii[..]]).flatten();
-        tokens.for_each(|token| mask.as_mut().insert(*token));
-    }
-
     /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
     /// cannot be read and the automaton may end, but not before its first byte.
     ///
