@@ -184,20 +184,18 @@ impl TreeLibrary {
             return root();
         }
         let key = (measured, at);
-        let tokens = match (self.cache.get(&key), self.in_question(count.units(), bounds)) {
-            (Some(tokens), _) => tokens,
-            (None, Some(few)) => {
+        let tokens = match self.cache.get(&key) {
+            Some(tokens) => tokens,
+            None => {
                 let root = root();
-                let Some((bounds, beyond)) =
-                    beyond(count.units(), at, (&root, few), bounds, &self.vocabulary)
-                else {
-                    return root;
-                };
-                let key = NodeKey::Root((measured, Some(bounds)), at);
-                return self.cache.get(&key).unwrap_or_else(|| self.keep(key, self.without(&root, &beyond)));
-            }
-            (None, None) => {
-                let made = TokensByCount::new(count.units(), at, &root(), &self.vocabulary);
+                if let Some(few) = self.in_question(count.units(), bounds) {
+                    let beyond = beyond(count.units(), at, (&root, few), bounds, &self.vocabulary);
+                    let Some((bounds, beyond)) = beyond else { return root };
+                    let key = NodeKey::Root((measured, Some(bounds)), at);
+                    let made = || self.keep(key, self.without(&root, &beyond));
+                    return self.cache.get(&key).unwrap_or_else(made);
+                }
+                let made = TokensByCount::new(count.units(), at, &root, &self.vocabulary);
                 self.cache.keep(key, Arc::new(made))
             }
         };

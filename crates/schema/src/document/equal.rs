@@ -35,11 +35,12 @@ impl Schemas {
         if document.nodes().count() < FEW || !is_one {
             return;
         }
+        let nodes: Vec<NodeId> = document.nodes().collect();
         let mut numbers: HashMap<Content<'_>, u32> = HashMap::new();
-        let mut of: Vec<u32> = vec![0; document.nodes().count()];
+        let mut of: Vec<u32> = vec![0; nodes.len()];
         let mut first: Vec<NodeId> = vec![];
         // Parts follow their whole.
-        for node in document.nodes().collect::<Vec<_>>().into_iter().rev() {
+        for node in nodes.iter().copied().rev() {
             let number = |part: &NodeId| of[part.index()];
             let content = match document.value(node) {
                 Value::Null => Content::Word(None),
@@ -62,7 +63,7 @@ impl Schemas {
             of[node.index()] = number;
         }
         let equal = |node: NodeId| if self.is_schema(node) { first[of[node.index()] as usize] } else { node };
-        self.equal = document.nodes().map(equal).collect();
+        self.equal = nodes.into_iter().map(equal).collect();
     }
 }
 

@@ -246,7 +246,8 @@ impl<'p> Machine<'p> {
             Some(main) => Some(self.reach(main)?.into_boxed_slice()),
             None => None,
         };
-        // What a loop reads too takes no states, which a test may double again and again.
+        // The loop matches what these states match. They are left out, because a test may double their number again and
+        // again.
         if let Some(main) = &mut main
             && let Some((own, within)) = self.loops.iter().find(|(own, _)| main.contains(own))
             && let Some(end) =
