@@ -97,7 +97,8 @@ table! {
     "grammar.files", "GrammarLimits::files", COUNT, "the files that a grammar imports": grammar.files;
     "grammar.mask_steps", "GrammarLimits::mask_steps", STEPS, "the steps of one mask, and of one token": grammar.mask_steps;
     "grammar.nest", "GrammarLimits::nest", COUNT, "the depth of groups in the text of a grammar": grammar.nest;
-    "grammar.nodes", "GrammarLimits::nodes", COUNT, "the rules, terminals and expressions of a grammar": grammar.nodes;
+    "grammar.nodes", "GrammarLimits::nodes", COUNT, "the rules, terminals and expressions of a grammar":
+        grammar.nodes, schema.grammar.nodes;
     "grammar.positions", "GrammarLimits::positions", COUNT, "the positions in rules once repetitions are written out": grammar.positions;
     "grammar.scratch_bytes", "GrammarLimits::scratch_bytes", BYTES, "the tables that one thread keeps for a grammar, in bytes":
         grammar.scratch_bytes;
@@ -216,7 +217,9 @@ impl SpecLimits {
                 (limit.number)(&mut numbers, Some(*value));
             }
         }
-        numbers.schema.grammar = numbers.grammar.clone();
+        // Fifty thousand properties are a schema of two megabytes, and more nodes than a grammar is written with.
+        let nodes = numbers.schema.grammar.nodes;
+        numbers.schema.grammar = GrammarLimits { nodes, ..numbers.grammar.clone() };
         numbers
     }
 }

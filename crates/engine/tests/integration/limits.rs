@@ -257,3 +257,18 @@ fn defaults_that_real_constraints_meet_can_be_raised() {
     assert_eq!(named("regex.nfa_size", long, 4_000_000, &space), Some("regex.nfa_size"));
     assert_ne!(named("regex.nfa_size", long, 40_000_000, &space), Some("regex.nfa_size"));
 }
+
+/// A schema of two megabytes, within the defaults; and a lower limit holds for schemas too.
+#[test]
+fn fifty_thousand_properties_are_within_the_defaults() {
+    let properties: serde_json::Map<String, serde_json::Value> =
+        (0..50_000).map(|at| (format!("property{at}"), serde_json::json!({"type": "string"}))).collect();
+    let schema = serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let space = Arc::new(bytes());
+    let compiler = Compiler::new(Arc::clone(&space));
+    let compiled = compiler.compile(&Spec::json_schema(&schema.to_string())).unwrap();
+    assert!(compiled.vocab_len() > 0);
+    let limited = format!(r#"{{"json_schema": {schema}, "limits": {{"grammar.nodes": 1000}}}}"#);
+    let error = compiler.compile(&Spec::from_json(&limited).unwrap()).unwrap_err();
+    assert!(chain(&error).contains("grammar.nodes"), "{}", chain(&error));
+}

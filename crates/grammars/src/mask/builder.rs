@@ -30,7 +30,7 @@ use crate::{
     parser::{
         configurations::{Compiled, Configuration, Configurations},
         hypotheses::Hypothesis,
-        states::ParserState,
+        states::{ParserState, Target},
     },
     trees::{
         library::TreeLibrary,
@@ -70,9 +70,9 @@ impl ScratchNodes {
 pub(crate) struct Buffers {
     /// For [`SuffixTrie::meet`].
     pub(crate) literals: Vec<(u32, u32, u32, u32)>,
-    /// The nodes of the suffix trie at hand in which literals have ended, with the parser states after them; the
-    /// first node first.
-    pub(crate) ended: BinaryHeap<Reverse<(SuffixNode, ParserState)>>,
+    /// The nodes of the suffix trie at hand in which literals have ended, with what comes after them; the first node
+    /// first.
+    pub(crate) ended: BinaryHeap<Reverse<(SuffixNode, Target)>>,
     pub(crate) open: Vec<OpenNode>,
     /// For [`SuffixTrie::walk`].
     pub(crate) scan_states: Vec<ScanState>,
@@ -222,7 +222,8 @@ impl MaskBuilder<'_> {
         let mut first = literals.partition_point(|(other, _)| *other < terminal);
         let end = first + terminals.sharing(literals, terminal, depth).len();
         let ended = literals.get(first).filter(|(literal, _)| terminals.literal_len(*literal) == depth);
-        let ended = ended.map(|(_, target)| target.state());
+        let ended = ended.map(|(_, target)| *target);
+        let ended = ended.map(|target| self.configurations.parser.made(target, &self.compiled.rules));
         first += usize::from(ended.is_some());
         let trees = self.trees;
         while first < end {

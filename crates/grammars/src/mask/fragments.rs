@@ -281,7 +281,7 @@ impl MaskBuilder<'_> {
                         if trie.children(*at).any(|(byte, _)| first.contains(byte))
                             && self.fragments.work.resumed.insert(key)
                         {
-                            self.buffers.ended.push(Reverse((*at, state)));
+                            self.buffers.ended.push(Reverse((*at, state.into())));
                         }
                     }
                 }

@@ -74,8 +74,12 @@ impl MaskBuilder<'_> {
         let followers = self.configurations.parser.followers(state, &self.compiled.rules);
         let mut ways: SmallVec<[Way; 8]> = SmallVec::new();
         for index in 0..self.configurations.parser.edges(followers).len() {
-            let edge = self.configurations.parser.edge(followers, index);
-            if !self.begins_in(extending, edge.0) || self.is_in_loop(last_loop, edge) {
+            let (terminal, target) = self.configurations.parser.edges(followers)[index];
+            if !self.begins_in(extending, terminal) {
+                continue;
+            }
+            let edge = (terminal, self.configurations.parser.made(target, &self.compiled.rules));
+            if self.is_in_loop(last_loop, edge) {
                 continue;
             }
             let in_loop = self.loop_of(state, edge);

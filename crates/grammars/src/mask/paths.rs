@@ -16,7 +16,10 @@ use unskew_trie::ByteSet;
 use super::builder::{Buffers, MaskBuilder, ScratchNodes};
 use crate::{
     network::terminals::ScanTerminal,
-    parser::states::{Edge, Followers, ParserState},
+    parser::{
+        configurations::Configurations,
+        states::{Edge, Followers, ParserState},
+    },
     trees::{
         nodes::{ENTRY, TreeNode},
         points::{Loop, OpenNode, Origin, Point, Segment},
@@ -147,7 +150,7 @@ impl MaskBuilder<'_> {
             &configurations.parser.edges(followers)[literals],
             |(literal, _): Edge| compiled.terminals.literal(literal),
             |tokens| union.ids.extend_from_slice(tokens),
-            |at, (_, target)| ended.push(Reverse((at, target.state()))),
+            |at, (_, target)| ended.push(Reverse((at, target))),
             open,
         );
     }
@@ -161,14 +164,17 @@ impl MaskBuilder<'_> {
     ) {
         let on_heap = self.fragments.set_on_heap(Some(group.id));
         // In depth-first order all parser states at a node are known when it is its turn.
-        while let Some(Reverse((at, mut state))) = self.buffers.ended.pop() {
+        while let Some(Reverse((at, target))) = self.buffers.ended.pop() {
             if self.gives_up() {
                 self.buffers.ended.clear();
                 break;
             }
-            while let Some(Reverse((_, other))) = self.buffers.ended.peek().filter(|other| other.0.0 == at) {
-                state = self.configurations.parser.union(state, *other, &self.compiled.rules);
-                self.buffers.ended.pop();
+            let Self { configurations: Configurations { parser, .. }, compiled, buffers, .. } = self;
+            let mut state = parser.made(target, &compiled.rules);
+            while let Some(Reverse((_, other))) = buffers.ended.peek().filter(|other| other.0.0 == at) {
+                let other = parser.made(*other, &compiled.rules);
+                state = parser.union(state, other, &compiled.rules);
+                buffers.ended.pop();
             }
             let may_be_fragment = !self.fragments.is_made_in(group.id);
             if !(may_be_fragment && self.add_by_fragment(&Point::Suffix(holder.cloned(), index, at), state)) {
@@ -239,7 +245,7 @@ impl MaskBuilder<'_> {
         trie.walk(at, state, scan_states, step, |at, state| {
             union.ids.extend_from_slice(trie.tokens(at));
             if trie.size(at) > 1 && terminals.is_accepting(terminal, state) {
-                ended.push(Reverse((at, after)));
+                ended.push(Reverse((at, after.into())));
             }
         });
     }

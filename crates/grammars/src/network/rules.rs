@@ -47,6 +47,8 @@ pub(crate) struct Rules {
     scopes: Table<RuleId, bool>,
     /// By terminal: whether its texts are keys.
     distinct: Table<ScanTerminal, bool>,
+    /// The first terminal that is no literal.
+    others: ScanTerminal,
     /// The first of the [placeholders](crate::parser::truncation), which come last.
     placeholders: Position,
 }
@@ -103,12 +105,16 @@ impl Rules {
             groups: Table::default(),
             scopes: grammar.rules().map(|rule| grammar.is_scope(rule)).collect(),
             distinct: Table::filled(false, numbering.len()),
+            others: ScanTerminal::of(0),
             placeholders: END,
         };
         rules.end(1);
         for terminal in grammar.terminals() {
             let is_distinct = matches!(grammar.terminal(terminal), Terminal::Distinct(_));
             rules.distinct[numbering[terminal]] = is_distinct;
+            if let Terminal::Literal(_) = grammar.terminal(terminal) {
+                rules.others = ScanTerminal::of(rules.others.raw() + 1);
+            }
         }
         let mut builder = Builder::new(grammar, numbering, limits, productive, nullable);
         let mut open = vec![grammar.start()];
@@ -222,6 +228,16 @@ impl Rules {
     #[inline]
     pub(crate) fn is_accepting(&self, position: Position) -> bool {
         self.accepting[position]
+    }
+
+    /// Whether every text of the rule begins with a literal, which the rule reads itself.
+    #[inline]
+    pub(crate) fn begins_with_literals(&self, rule: RuleId) -> bool {
+        let start = self.start(rule);
+        !is_of_group(start)
+            && !self.is_accepting(start)
+            && self.calls(start).is_empty()
+            && self.terminals(start).iter().all(|(terminal, _)| *terminal < self.others)
     }
 
     /// Terminals and the positions after them.

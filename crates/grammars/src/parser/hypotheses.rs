@@ -18,7 +18,7 @@ use unskew_trie::ByteSet;
 
 use super::{
     configurations::{Compiled, Configuration, Configurations},
-    states::{Edge, ParserState},
+    states::{Edge, ParserState, Target},
 };
 use crate::{
     ids::{Id, number},
@@ -276,9 +276,15 @@ impl Configurations {
             let followers = self.parser.followers(parser_state, &compiled.rules);
             let literals = terminals.literals(self.parser.edges(followers));
             let found = literals.binary_search_by_key(&terminal, |(terminal, _)| *terminal);
-            return found.ok().map(|at| literals[at].1.state());
+            let target = literals[found.ok()?].1;
+            return Some(self.parser.made(target, &compiled.rules));
         }
         terminals.is_accepting(terminal, progress.state()).then_some(parser_state)
+    }
+
+    /// The hypothesis after the bytes of a literal.
+    fn begun(&mut self, compiled: &Compiled, begun: Result<Hypothesis, Target>) -> Hypothesis {
+        begun.unwrap_or_else(|target| Hypothesis::boundary(self.parser.made(target, &compiled.rules)))
     }
 
     /// Sets `after` to the hypotheses after `byte`, in any order. Without tracked keys they are the same for all
@@ -305,7 +311,8 @@ impl Configurations {
                     let depth = progress.depth();
                     let sharing = terminals.sharing(literals, terminal, depth);
                     let literals = terminals.going_on(sharing, depth, class);
-                    after.extend(literal(terminals, literals, depth + 1, parser_state));
+                    let begun = literal(terminals, literals, depth + 1, parser_state);
+                    after.extend(begun.map(|begun| self.begun(compiled, begun)));
                 } else if self.tracks(compiled, terminal) {
                     self.step_key(compiled, after, terminal, hypothesis, byte);
                 } else if let Some(state) = terminals.step(terminal, progress.state(), class) {
@@ -319,7 +326,7 @@ impl Configurations {
                 let followers = self.parser.followers(state, &compiled.rules);
                 let edges = self.parser.edges(followers);
                 let literals = terminals.going_on(terminals.literals(edges), 0, class);
-                after.extend(literal(terminals, literals, 1, state));
+                let begun_literal = literal(terminals, literals, 1, state);
                 for (terminal, target) in terminals.others(edges) {
                     if self.tracked.is_some() && terminals.is_distinct(*terminal) {
                         begun.push((*terminal, state));
@@ -327,6 +334,7 @@ impl Configurations {
                         after.push(Hypothesis::scanning(*terminal, first, target.state()));
                     }
                 }
+                after.extend(begun_literal.map(|begun| self.begun(compiled, begun)));
             }
             for (terminal, state) in begun.drain(..) {
                 self.begin_key(compiled, after, terminal, state, byte);
@@ -357,16 +365,17 @@ fn read_other(
     (Progress::of_scanner(state), len)
 }
 
-/// The hypothesis of `literals`, which are edges of a parser state and agree in their first `depth` bytes.
+/// The hypothesis of `literals`, which are edges of a parser state and agree in their first `depth` bytes; or what
+/// comes after the only one, which ends there.
 fn literal(
     terminals: &Terminals,
     literals: &[Edge],
     depth: usize,
     parser_state: ParserState,
-) -> Option<Hypothesis> {
+) -> Option<Result<Hypothesis, Target>> {
     let (first, target) = *literals.first()?;
     if literals.len() == 1 && terminals.literal_len(first) == depth {
-        return Some(Hypothesis::boundary(target.state()));
+        return Some(Err(target));
     }
-    Some(Hypothesis { terminal: Some(first), progress: Progress::of_literal(depth), parser_state })
+    Some(Ok(Hypothesis { terminal: Some(first), progress: Progress::of_literal(depth), parser_state }))
 }

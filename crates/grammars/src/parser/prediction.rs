@@ -6,6 +6,10 @@
 //! their first positions, each once. The callers of a rule are the frames of its continuation. Rules that may begin
 //! with each other have continuations that refer to each other, so these are created together; continuations of
 //! callers are created before those of the rules that they begin with ([`Rules::order`]).
+//!
+//! An object with fifty members in any order calls fifty rules, each with a continuation of its own, and a text reads one
+//! of them. So a rule that begins with a literal has its continuation *later*: with the state after the literal, when
+//! that is asked for.
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
@@ -13,10 +17,10 @@ use unskew_grammar::RuleId;
 
 use super::{
     continuations::Continuation,
-    states::{Edge, Followers, Item, Parser, ParserState, Target, inheriting},
+    states::{Edge, Followers, Item, LaterState, Parser, ParserState, Target, inheriting},
 };
 use crate::{
-    ids::{Id, Table, id, number},
+    ids::{FIRST, Id, Table, id, number},
     network::{
         rules::{END, Position, Rules},
         terminals::ScanTerminal,
@@ -55,6 +59,8 @@ struct Call {
     /// that these frames inherit.
     also: SmallVec<[(ContinuationRef, KeySet); 2]>,
     continuation: Option<Continuation>,
+    /// Whether the continuation is created when a literal has been read.
+    is_later: bool,
     /// The next call of the same rule.
     next: Option<CallId>,
 }
@@ -98,15 +104,33 @@ impl Parser {
         let placeholders =
             placeholders.fold(0, |placeholders, placeholder| placeholders | 1 << placeholder.raw());
         work.call(rules, &mut self.groups, self.tracks);
+        work.read.sort_unstable();
+        work.find_later(rules);
         self.create_continuations(&mut work, rules);
 
         // The target of each terminal.
-        work.read.sort_unstable();
+        let mut later_steps = 0;
         let mut edges = std::mem::take(&mut work.edges);
         edges.clear();
         // A thousand literals that may follow here all lead to the same item, and so do most kinds of values.
         let mut before: [Option<(Item, ParserState)>; 4] = [None; 4];
         for group in work.read.chunk_by(|left, right| left.0 == right.0) {
+            if let [(terminal, position, ContinuationRef::OfCall(call), keys)] = *group
+                && work.calls[call.index()].is_later
+            {
+                let Call { frames, .. } = &work.calls[call.index()];
+                let first = number(self.later_frames.len());
+                let existing = frames.iter().map(|(position, continuation, keys)| {
+                    (*position, existing(&work.calls, *continuation), *keys)
+                });
+                self.later_frames.extend(existing);
+                // As many as its continuation and its items take.
+                later_steps += 1 + frames.len();
+                let frames = (first, number(self.later_frames.len()));
+                let later = self.later.push(LaterState { position, keys, frames, made: None });
+                edges.push((terminal, Target::later(later)));
+                continue;
+            }
             work.state.clear();
             work.state.extend(group.iter().map(|(_, position, continuation, keys)| {
                 (*position, existing(&work.calls, *continuation), *keys)
@@ -141,7 +165,8 @@ impl Parser {
         self.edges.extend_from_slice(&edges);
         work.edges = edges;
         let looked_at = usize::try_from(self.looked_at - looked_at).unwrap_or(usize::MAX);
-        let steps = looked_at.saturating_add(STATE + self.weight(state) + work.called + work.read.len());
+        let steps = STATE + self.weight(state) + work.called + work.read.len() + later_steps;
+        let steps = looked_at.saturating_add(steps);
         let steps = steps.try_into().unwrap_or(u32::MAX);
         let followers = Followers { first, end: number(self.edges.len()), ends, placeholders, steps };
         self.followers[state] = Some(followers);
@@ -182,7 +207,8 @@ impl Parser {
         }
     }
 
-    /// Creates the continuations of all calls, those of callers before those of the rules that they begin with.
+    /// Creates the continuations of all calls that do not have theirs later, those of callers before those of the rules
+    /// that they begin with.
     fn create_continuations(&mut self, work: &mut Work, rules: &Rules) {
         let calls = work.calls[..work.called].iter().zip(0u32..);
         // Rules that begin with each other have used the same keys, for none of them is a scope.
@@ -190,7 +216,7 @@ impl Parser {
         order.clear();
         let ordered =
             |(call, at): (&Call, u32)| (rules.order[call.rule], call.keys, call.rule, CallId::of(at));
-        order.extend(calls.map(ordered));
+        order.extend(calls.filter(|(call, _)| !call.is_later).map(ordered));
         order.sort_unstable();
         for group in order.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
             self.add_frames_of_callers(&mut work.calls, group);
@@ -272,7 +298,13 @@ impl Parser {
 
 impl Work {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { call_of: Table::filled(None, rules.all()), ..Self::default() }
+        Self {
+            calls: Vec::with_capacity(FIRST),
+            call_of: Table::filled(None, rules.all()),
+            read: Vec::with_capacity(FIRST),
+            edges: Vec::with_capacity(FIRST),
+            ..Self::default()
+        }
     }
 
     /// Finds the terminals and the calls of `items`, and of the first positions of the called rules.
@@ -289,6 +321,21 @@ impl Work {
             let of_call = ContinuationRef::OfCall(CallId::from_index(at));
             self.look(rules, groups, (rules.start(rule), of_call, keys), tracks);
             at += 1;
+        }
+    }
+
+    /// Finds the calls that have their continuation later: the rule begins with literals, nothing else begins with these,
+    /// and no caller ends with the call.
+    fn find_later(&mut self, rules: &Rules) {
+        for call in &mut self.calls[..self.called] {
+            call.is_later = call.also.is_empty() && rules.begins_with_literals(call.rule);
+        }
+        for group in self.read.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1) {
+            for (.., continuation, _) in group {
+                if let ContinuationRef::OfCall(call) = continuation {
+                    self.calls[call.index()].is_later = false;
+                }
+            }
         }
     }
 
@@ -348,6 +395,7 @@ impl Work {
                     frames: SmallVec::new(),
                     also: SmallVec::new(),
                     continuation: None,
+                    is_later: false,
                     next: first,
                 }),
             }

@@ -36,7 +36,7 @@ use super::{
     prediction::Work,
 };
 use crate::{
-    ids::{Id, Lists, Table, id},
+    ids::{FIRST, Id, Lists, Table, id},
     network::{
         rules::{END, Placeholder, Position, Rules},
         terminals::ScanTerminal,
@@ -62,24 +62,47 @@ pub(crate) type Item = (Position, Continuation, KeySet);
 
 const _: () = assert!(size_of::<Item>() == 12);
 
-/// The target of an edge: the parser state after a terminal, or, after a key in a parser that tracks keys, the
-/// pending items.
+id! {
+    /// A state that is not made before it is asked for.
+    Later
+}
+
+/// The items of a [`Later`] state: one position, whose rule continues with frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaterState {
+    pub(super) position: Position,
+    pub(super) keys: KeySet,
+    /// The range of the frames in [`Parser::later_frames`].
+    pub(super) frames: (u32, u32),
+    pub(super) made: Option<ParserState>,
+}
+
+/// The target of an edge: the parser state after a terminal; or a state that is made when it is asked for; or, after a
+/// key in a parser that tracks keys, the pending items.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Target(u32);
 
 /// Pending items have this bit.
 const PENDING: u32 = 1 << 31;
 
+/// States that are made later have this bit.
+const LATER: u32 = 1 << 30;
+
 impl Target {
     pub(super) fn pending_items(pending: Pending) -> Self {
         Self(PENDING | pending.raw())
     }
 
-    /// The parser state, of an edge of another terminal or of a parser that does not track keys.
+    /// The parser state after another terminal than a literal or a tracked key.
     #[inline]
     pub(crate) fn state(self) -> ParserState {
         debug_assert!(self.0 & PENDING == 0, "a key leads to pending items");
+        debug_assert!(self.0 & LATER == 0, "the state after a literal is made when it is asked for");
         ParserState::of(self.0)
+    }
+
+    pub(super) fn later(later: Later) -> Self {
+        Self(LATER | later.raw())
     }
 
     /// The pending items, of the edge of a key in a parser that tracks keys.
@@ -109,6 +132,8 @@ pub(crate) struct Parser {
     /// The followers of each state, once they were asked for.
     pub(super) followers: Table<ParserState, Option<Followers>>,
     pub(super) edges: Vec<Edge>,
+    pub(super) later: Table<Later, LaterState>,
+    pub(super) later_frames: Vec<Item>,
     /// States of groups with members in any order.
     pub(super) groups: GroupStates,
     /// Whether keys are tracked.
@@ -155,9 +180,11 @@ impl Parser {
             tuning,
             continuations: Continuations::new(tuning.covered_looks),
             item_sets: Lists::default(),
-            weights: Table::default(),
-            followers: Table::default(),
-            edges: Vec::new(),
+            weights: Vec::with_capacity(FIRST).into(),
+            followers: Vec::with_capacity(FIRST).into(),
+            edges: Vec::with_capacity(4 * FIRST),
+            later: Vec::with_capacity(FIRST).into(),
+            later_frames: Vec::with_capacity(FIRST),
             groups: GroupStates::new(&rules.groups),
             tracks,
             key_sets: KeySets::default(),
@@ -267,7 +294,28 @@ impl Parser {
         &self.edges[followers.first as usize..followers.end as usize]
     }
 
-    /// The edge at this index, of another terminal than a key or of a parser that does not track keys.
+    /// The state of a target that is no pending items. O(1), but for the first question for a state that is made later.
+    #[inline]
+    pub(crate) fn made(&mut self, target: Target, rules: &Rules) -> ParserState {
+        match target.0 & LATER {
+            0 => target.state(),
+            _ => self.made_later(Later::of(target.0 & !LATER), rules),
+        }
+    }
+
+    fn made_later(&mut self, later: Later, rules: &Rules) -> ParserState {
+        let LaterState { position, keys, frames: (first, end), made } = self.later[later];
+        if let Some(made) = made {
+            return made;
+        }
+        let frames = self.later_frames[first as usize..end as usize].to_vec();
+        let continuation = self.continuations.insert(&mut [frames]);
+        let state = self.state(&mut vec![(position, continuation, keys)], rules);
+        self.later[later].made = Some(state);
+        state
+    }
+
+    /// The edge at this index, of another terminal than a literal or a tracked key.
     #[inline]
     pub(crate) fn edge(&self, followers: Followers, index: usize) -> (ScanTerminal, ParserState) {
         let (terminal, target) = self.edges(followers)[index];
@@ -285,11 +333,21 @@ impl Parser {
         {
             return answer;
         }
-        let mut wide_edges = self.edges(wide).iter();
-        let answer = narrow.ends <= wide.ends
+        let mut answer = narrow.ends <= wide.ends
             && narrow.placeholders & !wide.placeholders == 0
-            && self.edges(narrow).len() <= wide_edges.len()
-            && self.edges(narrow).iter().all(|edge| wide_edges.any(|other| other == edge));
+            && self.edges(narrow).len() <= self.edges(wide).len();
+        let mut wide_edges = wide.first as usize..wide.end as usize;
+        for at in narrow.first as usize..narrow.end as usize {
+            let (terminal, target) = self.edges[at];
+            answer = answer
+                && wide_edges.any(|other| {
+                    let (other, other_target) = self.edges[other];
+                    other == terminal
+                        && (other_target == target
+                            || target.pending().or(other_target.pending()).is_none()
+                                && self.made(target, rules) == self.made(other_target, rules))
+                });
+        }
         self.simulated = Some(((wider, state), answer));
         answer
     }
@@ -327,6 +385,8 @@ impl Parser {
             + self.followers.len() * (size_of::<Option<Followers>>() + size_of::<u32>())
             + self.meter.memory_usage()
             + self.edges.len() * size_of::<Edge>()
+            + self.later.len() * size_of::<LaterState>()
+            + self.later_frames.len() * size_of::<Item>()
             + self.groups.memory_usage()
             + self.key_sets.memory_usage()
             + self.pending.memory_usage()

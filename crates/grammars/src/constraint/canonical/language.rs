@@ -202,7 +202,8 @@ impl<'a> GrammarLanguage<'a> {
                 for (literal, target) in edges {
                     let TerminalFacts::Literal(safety, ends_calm) = self.facts.of(literal) else { continue };
                     let Some(after) = safety.get(depth + 1) else { continue };
-                    let rest = self.rest_of(configurations, found, target.state());
+                    let state = configurations.parser.made(target, &compiled.rules);
+                    let rest = self.rest_of(configurations, found, state);
                     facts.add(Ways::of(safety[depth], *ends_calm).then(rest));
                     let byte = terminals.literal(literal)[depth];
                     if self.is_live_in_literal(byte, *after, *ends_calm, depth + 2 > safety.len() - 1, rest) {
@@ -341,7 +342,7 @@ impl<'a> GrammarLanguage<'a> {
         let edges: SmallVec<[(ScanTerminal, Target); 8]> = parser.edges(followers).into();
         let after = |(terminal, target): (ScanTerminal, Target)| match target.pending() {
             Some(pending) => (terminal, parser.after_any_key(pending, rules)),
-            None => (terminal, target.state()),
+            None => (terminal, parser.made(target, rules)),
         };
         edges.into_iter().map(after).collect()
     }
