@@ -13,10 +13,6 @@ pub(crate) use unskew_core::{
 };
 pub(crate) use unskew_grammar::kit::terminal::COUNTS;
 
-/// How many entries a table of a scratch has room for from the start: a short text needs no more. In a new scratch, one
-/// seventh of a mask's time was tables that grow.
-pub(crate) const FIRST: usize = 64;
-
 /// Ids that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdRange<I> {
@@ -60,8 +56,9 @@ pub(crate) struct Interner<I> {
 
 impl<I> Default for Interner<I> {
     fn default() -> Self {
-        // A table of as many buckets is full before it has as many entries.
-        Self { table: HashTable::with_capacity(FIRST - FIRST / 8), hasher: DefaultHashBuilder::default() }
+        /// A scratch of a short text needs no more.
+        const FIRST: usize = 56;
+        Self { table: HashTable::with_capacity(FIRST), hasher: DefaultHashBuilder::default() }
     }
 }
 
@@ -105,9 +102,7 @@ pub(crate) struct Lists<I, T> {
 
 impl<I, T> Default for Lists<I, T> {
     fn default() -> Self {
-        let mut first = Vec::with_capacity(FIRST);
-        first.push(0);
-        Self { items: Vec::with_capacity(2 * FIRST), first, interner: Interner::default() }
+        Self { items: Vec::new(), first: vec![0], interner: Interner::default() }
     }
 }
 

@@ -219,7 +219,8 @@ impl SpecLimits {
         }
         // Fifty thousand properties are a schema of two megabytes, and more nodes than a grammar is written with.
         let nodes = numbers.schema.grammar.nodes;
-        numbers.schema.grammar = GrammarLimits { nodes, ..numbers.grammar.clone() };
+        numbers.schema.grammar = numbers.grammar.clone();
+        numbers.schema.grammar.nodes = nodes;
         numbers
     }
 }

@@ -263,9 +263,9 @@ fn defaults_that_real_constraints_meet_can_be_raised() {
 fn fifty_thousand_properties_are_within_the_defaults() {
     let properties: serde_json::Map<String, serde_json::Value> =
         (0..50_000).map(|at| (format!("property{at}"), serde_json::json!({"type": "string"}))).collect();
-    let schema = serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
-    let space = Arc::new(bytes());
-    let compiler = Compiler::new(Arc::clone(&space));
+    let schema =
+        serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let compiler = Compiler::new(bytes());
     let compiled = compiler.compile(&Spec::json_schema(&schema.to_string())).unwrap();
     assert!(compiled.vocab_len() > 0);
     let limited = format!(r#"{{"json_schema": {schema}, "limits": {{"grammar.nodes": 1000}}}}"#);

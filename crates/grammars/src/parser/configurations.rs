@@ -24,7 +24,7 @@ use super::{
     tracking::Tracked,
 };
 use crate::{
-    ids::{FIRST, Id, Lists, Table, id},
+    ids::{Id, Lists, Table, id},
     network::{
         rules::Rules,
         safe::safe_bytes,
@@ -178,15 +178,15 @@ impl Configurations {
         let mut configurations = Self {
             parser,
             hypotheses: Lists::default(),
-            row: Vec::with_capacity(FIRST).into(),
+            row: Table::default(),
             row_steps: Table::default(),
-            paid: Vec::with_capacity(FIRST).into(),
-            may_end: Vec::with_capacity(FIRST).into(),
-            safe: Vec::with_capacity(FIRST).into(),
+            paid: Table::default(),
+            may_end: Table::default(),
+            safe: Table::default(),
             safe_bytes: Table::from(vec![None]),
             safe_in_terminal: HashMap::new(),
             next: Rows { width: compiled.terminals.width(), pages: Vec::new() },
-            first_bytes: Vec::with_capacity(FIRST).into(),
+            first_bytes: Table::default(),
             next_bytes: HashMap::new(),
             buffers: Default::default(),
             tracked,

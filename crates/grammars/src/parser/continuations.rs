@@ -28,7 +28,7 @@
 use hashbrown::HashMap;
 
 use super::states::Item;
-use crate::ids::{FIRST, Id, IdRange, Interner, Table, id, number};
+use crate::ids::{Id, IdRange, Interner, Table, id, number};
 
 id! {
     /// The continuation of a rule: where the parser continues when the rule ends, as a set of frames. In a group
@@ -97,12 +97,10 @@ struct Covered {
 impl Continuations {
     /// `covered_looks`: see [`Tuning`](crate::tuning::Tuning::covered_looks).
     pub(crate) fn new(covered_looks: usize) -> Self {
-        let mut first = Vec::with_capacity(FIRST);
-        first.push(0);
         Self {
-            frames: Vec::with_capacity(2 * FIRST),
-            first,
-            group: Vec::with_capacity(FIRST).into(),
+            frames: Vec::new(),
+            first: vec![0],
+            group: Table::default(),
             interner: Interner::default(),
             covered: Covered { most: covered_looks, ..Covered::default() },
         }

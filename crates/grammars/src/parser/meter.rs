@@ -17,7 +17,7 @@
 //! [`GrammarLimits::mask_steps`]: unskew_grammar::GrammarLimits::mask_steps
 
 use super::states::ParserState;
-use crate::ids::{FIRST, Table};
+use crate::ids::Table;
 
 /// Counts the steps of the mask or token at hand.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Meter {
 
     /// A meter without a limit.
     pub(super) fn new() -> Self {
-        let (paid, overwritten) = (Vec::with_capacity(FIRST).into(), Vec::with_capacity(FIRST));
+        let (paid, overwritten) = (Table::default(), Vec::new());
         Self { spent: 0, most: u64::MAX, scope: 1, last: 1, paid, overwritten }
     }
 

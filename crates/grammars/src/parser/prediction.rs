@@ -20,7 +20,7 @@ use super::{
     states::{Edge, Followers, Item, LaterState, Parser, ParserState, Target, inheriting},
 };
 use crate::{
-    ids::{FIRST, Id, Table, id, number},
+    ids::{Id, Table, id, number},
     network::{
         rules::{END, Position, Rules},
         terminals::ScanTerminal,
@@ -298,13 +298,7 @@ impl Parser {
 
 impl Work {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self {
-            calls: Vec::with_capacity(FIRST),
-            call_of: Table::filled(None, rules.all()),
-            read: Vec::with_capacity(FIRST),
-            edges: Vec::with_capacity(FIRST),
-            ..Self::default()
-        }
+        Self { call_of: Table::filled(None, rules.all()), ..Self::default() }
     }
 
     /// Finds the terminals and the calls of `items`, and of the first positions of the called rules.

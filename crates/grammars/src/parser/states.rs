@@ -36,7 +36,7 @@ use super::{
     prediction::Work,
 };
 use crate::{
-    ids::{FIRST, Id, Lists, Table, id},
+    ids::{Id, Lists, Table, id},
     network::{
         rules::{END, Placeholder, Position, Rules},
         terminals::ScanTerminal,
@@ -180,11 +180,11 @@ impl Parser {
             tuning,
             continuations: Continuations::new(tuning.covered_looks),
             item_sets: Lists::default(),
-            weights: Vec::with_capacity(FIRST).into(),
-            followers: Vec::with_capacity(FIRST).into(),
-            edges: Vec::with_capacity(4 * FIRST),
-            later: Vec::with_capacity(FIRST).into(),
-            later_frames: Vec::with_capacity(FIRST),
+            weights: Table::default(),
+            followers: Table::default(),
+            edges: Vec::new(),
+            later: Table::default(),
+            later_frames: Vec::new(),
             groups: GroupStates::new(&rules.groups),
             tracks,
             key_sets: KeySets::default(),
