@@ -223,15 +223,25 @@ pub struct MaskMut<'a> {
 }
 
 impl<'a> MaskMut<'a> {
-    /// A view of `words` as a mask over `len` ids. The words may hold anything, and are cleared.
+    /// A view of `words` as a mask over `len` ids. It allows the ids whose bits are set; bits beyond the end are cleared.
+    /// O(1).
     ///
     /// # Panics
     ///
     /// If the number of words is not [`words_for(len)`](words_for).
-    pub fn new_cleared(words: &'a mut [u32], len: usize) -> Self {
+    pub fn new(words: &'a mut [u32], len: usize) -> Self {
         assert_eq!(words.len(), words_for(len), "a mask over {len} ids has {} words", words_for(len));
-        words.fill(0);
-        Self { words, len }
+        let mut mask = Self { words, len };
+        mask.clear_tail();
+        mask
+    }
+
+    fn clear_tail(&mut self) {
+        if !self.len.is_multiple_of(WORD_BITS)
+            && let Some(last) = self.words.last_mut()
+        {
+            *last &= (1 << (self.len % WORD_BITS)) - 1;
+        }
     }
 
     /// The number of ids that the mask covers.
@@ -262,11 +272,7 @@ impl<'a> MaskMut<'a> {
     /// Allows every id.
     pub fn fill(&mut self) {
         self.words.fill(u32::MAX);
-        if !self.len.is_multiple_of(WORD_BITS)
-            && let Some(last) = self.words.last_mut()
-        {
-            *last = (1 << (self.len % WORD_BITS)) - 1;
-        }
+        self.clear_tail();
     }
 
     /// Allows `id`.
@@ -318,11 +324,7 @@ impl<'a> MaskMut<'a> {
     #[inline]
     pub fn union_words(&mut self, words: impl IntoIterator<Item = u32>) {
         self.words.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
-        if !self.len.is_multiple_of(WORD_BITS)
-            && let Some(last) = self.words.last_mut()
-        {
-            *last &= (1 << (self.len % WORD_BITS)) - 1;
-        }
+        self.clear_tail();
     }
 
     /// Keeps only the ids that `other` allows too.

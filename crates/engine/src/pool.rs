@@ -368,14 +368,12 @@ impl Pool {
     /// Replaces `words`, which are as many as a mask has, by the mask of `state`.
     pub(crate) fn fill_mask(&self, slot: &Slot, state: &AnyState, words: &mut [u32]) {
         let was_ready = self.with(slot, |constraint, scratch| match constraint.ready_mask(scratch, state) {
-            // One copy, without clearing first.
             Some(ready) => {
                 words.copy_from_slice(ready.words());
                 true
             }
             None => {
-                let mask = MaskMut::new_cleared(words, constraint.vocab_len());
-                constraint.fill_mask(scratch, state, mask);
+                constraint.fill_mask(scratch, state, MaskMut::new(words, constraint.vocab_len()));
                 false
             }
         });

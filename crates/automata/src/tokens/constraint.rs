@@ -150,7 +150,7 @@ impl RegexConstraint {
         let words = mask.get_or_init(|| {
             computed = true;
             let mut words = vec![0; words_for(self.vocab_len())];
-            self.tokens.fill_mask(state, MaskMut::new_cleared(&mut words, self.vocab_len()));
+            self.tokens.fill_mask(state, MaskMut::new(&mut words, self.vocab_len()));
             words.into()
         });
         if !computed {

@@ -126,6 +126,8 @@ pub(crate) struct Compiled {
 pub(crate) struct Configurations {
     pub(crate) parser: Parser,
     pub(super) hypotheses: Lists<Configuration, Hypothesis>,
+    /// By configuration: the items of its parser states, each once, with the frames of their continuations.
+    weights: Table<Configuration, u32>,
     /// By configuration: its row, once it has one.
     row: Table<Configuration, Option<Row>>,
     /// By row: what it takes to find the followers of the parser states that are asked for them.
@@ -178,6 +180,7 @@ impl Configurations {
         let mut configurations = Self {
             parser,
             hypotheses: Lists::default(),
+            weights: Table::default(),
             row: Table::default(),
             row_steps: Table::default(),
             paid: Table::default(),
@@ -346,10 +349,14 @@ impl Configurations {
         self.configuration(&mut hypotheses, compiled)
     }
 
-    /// The items of the parser states of a configuration, each once, with the frames of their continuations.
+    /// The items of the parser states of a configuration, each once, with the frames of their continuations. O(1).
+    #[inline]
     pub(crate) fn weight(&self, configuration: Configuration) -> usize {
+        self.weights[configuration] as usize
+    }
+
+    fn weight_of(&self, hypotheses: &[Hypothesis]) -> usize {
         // Hypotheses of keys have the state before the key, which is one for all kinds of keys.
-        let hypotheses = self.hypotheses(configuration);
         let mut states: SmallVec<[ParserState; 4]> = hypotheses.iter().map(|one| one.parser_state).collect();
         states.sort_unstable();
         states.dedup();
@@ -458,7 +465,7 @@ impl Configurations {
     pub(crate) fn memory_usage(&self) -> usize {
         self.parser.memory_usage()
             + self.hypotheses.memory_usage()
-            + (self.hypotheses.len() * 4 + self.row_steps.len()) * size_of::<u32>()
+            + (self.hypotheses.len() * 5 + self.row_steps.len()) * size_of::<u32>()
             + self.next.memory_usage()
             + (self.first_bytes.len() + 2 * (self.next_bytes.len() + self.safe_in_terminal.len()))
                 * size_of::<ByteSet>()
@@ -530,6 +537,8 @@ impl Configurations {
     fn insert(&mut self, hypotheses: &[Hypothesis]) -> Configuration {
         let (configuration, is_new) = self.hypotheses.insert(hypotheses);
         if is_new {
+            let weight = self.weight_of(hypotheses);
+            self.weights.push(weight.try_into().unwrap_or(u32::MAX));
             self.row.push(None);
             self.paid.push(0);
             self.may_end.push(None);

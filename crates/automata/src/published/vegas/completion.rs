@@ -152,7 +152,7 @@ impl Search<'_> {
     pub(crate) fn token_set_seeing(&self, state: ProductState, seen: impl Fn(ProductState)) -> Vec<u32> {
         let len = self.index.vocabulary.len();
         let mut words = vec![0u32; words_for(len)];
-        let mut mask = MaskMut::new_cleared(&mut words, len);
+        let mut mask = MaskMut::new(&mut words, len);
         self.index.trie.fill(&mut Reader { search: *self, seen: &seen }, state.raw(), mask.reborrow());
         // The trie also has unreachable tokens and fallback tokens, which are read through another table.
         let merged = self.index.automaton.merged.iter().copied().chain(std::iter::repeat(0));
