@@ -223,8 +223,8 @@ pub struct MaskMut<'a> {
 }
 
 impl<'a> MaskMut<'a> {
-    /// A view of `words` as a mask over `len` ids. It allows the ids whose bits are set; bits beyond the end are cleared.
-    /// O(1).
+    /// A view of `words` as a mask over `len` ids. It allows the ids whose bits are set; bits beyond the end are
+    /// cleared. O(1).
     ///
     /// # Panics
     ///

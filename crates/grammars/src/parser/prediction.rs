@@ -7,9 +7,9 @@
 //! with each other have continuations that refer to each other, so these are created together; continuations of
 //! callers are created before those of the rules that they begin with ([`Rules::order`]).
 //!
-//! An object with fifty members in any order calls fifty rules, each with a continuation of its own, and a text reads one
-//! of them. So a rule that begins with a literal has its continuation *later*: with the state after the literal, when
-//! that is asked for.
+//! An object with fifty members in any order calls fifty rules, each with a continuation of its own, and a text reads
+//! one of them. So a rule that begins with a literal has its continuation *later*: with the state after the literal,
+//! when that is asked for.
 
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
@@ -207,8 +207,8 @@ impl Parser {
         }
     }
 
-    /// Creates the continuations of all calls that do not have theirs later, those of callers before those of the rules
-    /// that they begin with.
+    /// Creates the continuations of all calls that do not have theirs later, those of callers before those of the
+    /// rules that they begin with.
     fn create_continuations(&mut self, work: &mut Work, rules: &Rules) {
         let calls = work.calls[..work.called].iter().zip(0u32..);
         // Rules that begin with each other have used the same keys, for none of them is a scope.
@@ -318,8 +318,8 @@ impl Work {
         }
     }
 
-    /// Finds the calls that have their continuation later: the rule begins with literals, nothing else begins with these,
-    /// and no caller ends with the call.
+    /// Finds the calls that have their continuation later: the rule begins with literals, nothing else begins with
+    /// these, and no caller ends with the call.
     fn find_later(&mut self, rules: &Rules) {
         for call in &mut self.calls[..self.called] {
             call.is_later = call.also.is_empty() && rules.begins_with_literals(call.rule);
