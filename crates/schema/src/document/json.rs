@@ -283,6 +283,9 @@ impl Document {
             return Err(error.needing(self.bytes));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        // A value of a schema takes some twenty bytes of its text.
+        self.values.reserve(text.len() / 32);
+        self.parents.reserve(text.len() / 32);
         JsonParser { text, at: 0, document: self, limits, cancel }.read()?;
         for node in self.nodes().skip(root.index()) {
             check_cancelled(cancel, node)?;
@@ -313,7 +316,7 @@ struct JsonParser<'t, 'd> {
 /// An array or object that is being read.
 struct OpenValue {
     node: NodeId,
-    /// The keys so far, if the value is an object.
+    /// The keys so far, if the value is a large object.
     keys: HashSet<Box<str>>,
     object: bool,
 }
@@ -379,8 +382,17 @@ impl JsonParser<'_, '_> {
             return Err(self.error("a key in quotes"));
         }
         let offset = self.at;
-        let key: Box<str> = self.string()?.into();
-        if !open.keys.insert(key.clone()) {
+        let key = self.string()?;
+        let members = self.document.members(open.node).unwrap_or_default();
+        let is_repeated = if members.len() < LARGE {
+            members.iter().any(|(other, _)| *other == key)
+        } else {
+            if open.keys.is_empty() {
+                open.keys.extend(members.iter().map(|(other, _)| other.clone()));
+            }
+            !open.keys.insert(key.clone())
+        };
+        if is_repeated {
             let message = format!("the key {key:?} stands twice in one object; keep one of the two");
             return Err(SchemaError::Json { offset, message });
         }
@@ -404,7 +416,7 @@ impl JsonParser<'_, '_> {
                 self.at += 1;
                 Ok(Value::Array(vec![]))
             }
-            Some(b'"') => Ok(Value::String(self.string()?.into())),
+            Some(b'"') => Ok(Value::String(self.string()?)),
             Some(b'-' | b'0'..=b'9') => {
                 let rest = &self.text[self.at..];
                 let length = rest
@@ -423,22 +435,27 @@ impl JsonParser<'_, '_> {
         }
     }
 
-    fn string(&mut self) -> Result<String, SchemaError> {
+    fn string(&mut self) -> Result<Box<str>, SchemaError> {
         let mut text = String::new();
         self.at += 1;
         loop {
             let rest = &self.text[self.at..];
             let end = rest.find(|char: char| char == '"' || char == '\\' || char < ' ');
             let end = end.ok_or_else(|| self.error("the end of a string"))?;
-            text.push_str(&rest[..end]);
             self.at += end;
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(text);
+                    // Most have no escapes.
+                    return Ok(if text.is_empty() {
+                        rest[..end].into()
+                    } else {
+                        (text + &rest[..end]).into()
+                    });
                 }
                 Some(b'\\') => {
                     self.at += 1;
+                    text.push_str(&rest[..end]);
                     text.push(self.escape()?);
                 }
                 _ => return Err(self.error("an escape in place of a control character")),
