@@ -266,7 +266,7 @@ fn fifty_thousand_properties_are_within_the_defaults() {
     let schema =
         serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
     let compiler = Compiler::new(bytes());
-    let compiled = compiler.compile(&Spec::json_schema(&schema.to_string())).unwrap();
+    let compiled = compiler.compile(&Spec::json_schema(schema.to_string())).unwrap();
     assert!(compiled.vocab_len() > 0);
     let limited = format!(r#"{{"json_schema": {schema}, "limits": {{"grammar.nodes": 1000}}}}"#);
     let error = compiler.compile(&Spec::from_json(&limited).unwrap()).unwrap_err();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use unskew_core::{Constraint, TokenId, TokenMask, Vocabulary};
-use unskew_grammar::GrammarLimits;
+use unskew_grammar::{Grammar, GrammarLimits};
 use unskew_grammars::{GrammarConstraint, TreeLibrary, Tuning};
 use unskew_notation::{GrammarOptions, from_lark};
 use unskew_trie::TokenTrie;
@@ -222,4 +222,37 @@ fn what_a_nesting_left_serves_another() {
     // Reading the text creates parser states, and so does the part of the mask after the brackets. The part
     // between the brackets is reused.
     assert!(read > 0 && second * 3 < first, "{first} states for the first mask, {second} for the second");
+}
+
+/// A text reads one of the members that may come next, and the states after the names of the others are not made.
+#[test]
+fn members_that_are_not_read_take_no_states() {
+    const MEMBERS: usize = 60;
+    let limits = GrammarLimits::default();
+    let mut builder = Grammar::builder(&limits);
+    let values = ["1", "2"].map(|text| builder.literal(text));
+    let (value, separator) = (builder.rule("value"), builder.literal(","));
+    let body = builder.choice(values);
+    builder.define(value, body);
+    let members = (0..MEMBERS).map(|at| {
+        let parts = [builder.literal(&format!("m{at:02}=")), builder.call(value)];
+        (builder.sequence(parts), false)
+    });
+    let members: Vec<_> = members.collect();
+    let body = builder.unordered(members, None, Some(separator), 0, None);
+    let start = builder.rule("start");
+    builder.define(start, body);
+    let vocabulary = vocabulary();
+    let trie = Arc::new(TokenTrie::new(Arc::clone(&vocabulary)).unwrap());
+    let grammar = builder.build(start).unwrap();
+    let with = GrammarConstraint::new(&grammar, trie, &limits).unwrap();
+    let (mut scratch, mut state) = (with.scratch(), with.start());
+    let mut mask = TokenMask::new(with.vocab_len());
+    for token in tokens(&vocabulary, "m07=1,m31=2,m59=1,") {
+        with.fill_mask(&mut scratch, &state, mask.as_mut());
+        assert!(TokenMask::as_ref(&mask).contains(token));
+        with.advance(&mut scratch, &mut state, token).unwrap();
+    }
+    let (_, states, continuations) = scratch.sizes();
+    assert!(states < MEMBERS && continuations < MEMBERS, "{states} states, {continuations} continuations");
 }
