@@ -245,8 +245,8 @@ impl Release {
             command.args(["--compatibility", oldest]);
         }
         command.arg("--manifest-path").arg(self.root.join("crates/python/Cargo.toml")).arg("--out").arg(out);
-        // Of all targets: one of them may be this machine's, whose linker is that of build scripts and macros too. Cargo
-        // builds these anew for another linker, and then all libraries.
+        // Of all targets: one of them may be this machine's, whose linker is that of build scripts and macros too.
+        // Cargo builds these anew for another linker, and then all libraries.
         command.envs(zig::environment(&self.root, &self.targets)?);
         Ok(command)
     }
