@@ -72,6 +72,9 @@ cargo xtask TASK
                     the npm package `unskew` for browsers and Node, into target/npm, its size and its tests: masks and draws beside Rust's,
                     faults, memory, transformers.js (needs Node 20 or later with npm, and rustup's target wasm32-unknown-unknown; 0.6 GB of
                     packages; --build: without tests; TEST: masks, package, transformers; UNSKEW_DATA names a folder with more specs)
+  playground [ARGUMENTS]
+                    the tests of the playground in headless Chromium, after `wasm` or `wasm --build` (Node 20 or later with npm; the variable
+                    CHROMIUM names the browser where it is not /usr/bin/chromium; ARGUMENTS: for Playwright)
   wasm libraries    checks that the library crates build for browsers
   parity [SEED]     makes tiny random checkpoints of every family with transformers, in an environment under target (torch, of which
                     5 GB are downloaded), and runs the decoder beside its logits (default seed: 1, that of the test data)
@@ -142,6 +145,7 @@ fn run(root: &Path, args: &[&str]) -> Result<()> {
         ["real", rest @ ..] => real::real(root, rest),
         ["wasm", "libraries"] => wasm::libraries(root),
         ["wasm", rest @ ..] => wasm::wasm(root, rest),
+        ["playground", rest @ ..] => site::test_playground(root, rest),
         ["parity"] => python::parity(root, "1"),
         ["parity", seed] => python::parity(root, seed),
         ["train", rest @ ..] if rest.len() < 2 => train(root, rest),

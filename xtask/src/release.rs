@@ -79,14 +79,20 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
         }
         ["--dry-run", folder, rest @ ..] => {
             let (only, targets) = options(rest)?;
-            fs::create_dir_all(folder)?;
+            let out = std::path::absolute(folder)?;
+            // What cargo calls the folder of a profile.
+            let of_cargo = std::path::absolute(target_folder(root))?.join(PROFILE);
+            if out == of_cargo {
+                return Err(format!("{folder} is cargo's own folder: name another").into());
+            }
+            fs::create_dir_all(&out)?;
             let is_made = |name: &&str| match only.is_empty() {
                 true => *name != FREE_THREADED,
                 false => only.contains(name),
             };
             let release = Release {
                 root: root.to_owned(),
-                out: std::path::absolute(folder)?,
+                out,
                 parts: PARTS.map(|(name, _)| name).into_iter().filter(is_made).collect(),
                 targets: with_default(root, targets)?,
             };
@@ -239,7 +245,9 @@ impl Release {
             command.args(["--compatibility", oldest]);
         }
         command.arg("--manifest-path").arg(self.root.join("crates/python/Cargo.toml")).arg("--out").arg(out);
-        command.envs(zig::environment(&self.root, &[target.to_owned()])?);
+        // Of all targets: one of them may be this machine's, whose linker is that of build scripts and macros too.
+        // Cargo builds these anew for another linker, and then all libraries.
+        command.envs(zig::environment(&self.root, &self.targets)?);
         Ok(command)
     }
 
@@ -394,10 +402,11 @@ impl Release {
         run(tar.arg("-czf").arg(archive).arg("-C").arg(self.root.join("target")).arg("site"))
     }
 
-    /// `SHA256SUMS`, of every file in the folder.
+    /// `SHA256SUMS`, of every file of all parts.
     fn sums(&self) -> Result<()> {
         const NAME: &str = "SHA256SUMS";
-        let (mut folders, mut names) = (vec![self.out.clone()], Vec::new());
+        let parts = PARTS.iter().map(|(name, _)| self.out.join(name)).filter(|part| part.is_dir());
+        let (mut folders, mut names) = (parts.collect::<Vec<_>>(), Vec::new());
         while let Some(folder) = folders.pop() {
             for path in entries(&folder)? {
                 if path.is_dir() {
@@ -407,7 +416,6 @@ impl Release {
                 }
             }
         }
-        names.retain(|name| name != Path::new(NAME));
         names.sort();
         let sums = Command::new("sha256sum").arg("--").args(&names).current_dir(&self.out).output()?;
         if names.is_empty() || !sums.status.success() {

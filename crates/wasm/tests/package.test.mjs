@@ -274,13 +274,16 @@ test("the eight lines of the README run", async () => {
 
 // The goal is 1.2 MB. By brotli, 1.42 MB of what wasm-opt is given is code: automata 0.16, notations 0.14, schemas 0.13, regexes of tokenizers
 // 0.13, grammars 0.10, the engine 0.09, 117 sorts 0.08, samplers 0.07, collections and formats of std 0.11, transformers 0.05, hash tables 0.03,
-// and the rest. Data are 0.20, mostly tables of Unicode. Samplers and transformers in a second module would take 0.20 from the first; wasm-split
-// makes it, which npm has no build of. Automata at the smallest level of optimisation are 0.09 less, and masks take up to a third longer.
-test("the module is at most 1.64 MB compressed", () => {
+// and the rest. Samplers and transformers in a second module would take 0.20 from the first; wasm-split makes it, which npm has no build of.
+// Automata at the smallest level of optimisation are 0.09 less, and masks take up to a third longer. Data are 0.20: the classes of regexes 0.09,
+// normalisation 0.06, paths of sources 0.005. The engines of the tokenizers' regexes (onepass, hybrid, backtracking) are default features that the
+// library `tokenizers` asks for, and cargo cannot take them back. Functions that differ in constants alone, merged by wasm-opt, are 0.05 less
+// before brotli and 0.001 more after it; functions in the order of their names are 0.02 more. Smaller sorts of std need a std of our own.
+test("the module is at most 1.63 MB compressed", () => {
   const module = readFileSync(join(folder, "unskew_bg.wasm"));
   const packed = brotliCompressSync(module, { params: { [constants.BROTLI_PARAM_LGWIN]: 24 } }).length;
   console.log(`${module.length} bytes, ${packed} by brotli`);
-  assert.ok(packed <= 1_640_000, `${packed} bytes`);
+  assert.ok(packed <= 1_630_000, `${packed} bytes`);
 });
 
 // Each in a process of its own, since the module is broken then.
