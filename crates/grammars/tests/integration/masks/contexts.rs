@@ -235,7 +235,7 @@ fn members_that_are_not_read_take_no_states() {
     let body = builder.choice(values);
     builder.define(value, body);
     let members = (0..MEMBERS).map(|at| {
-        let parts = [builder.literal(&format!("m{at:02}=")), builder.call(value)];
+        let parts = [builder.literal(format!("m{at:02}=")), builder.call(value)];
         (builder.sequence(parts), false)
     });
     let members: Vec<_> = members.collect();
