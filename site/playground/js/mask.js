@@ -73,8 +73,16 @@ function chip({ id, text, plain }) {
   return el("button", { type: "button", class: "chip", onclick: append, "aria-label": name, title: `token ${id}` }, ...visible(text));
 }
 
+/** What the field has refused since the last question. The answer to that question does not take its place. */
+let refused = "";
+
 const note = (text) => {
-  $("prefix-note").textContent = text;
+  $("prefix-note").textContent = refused || text;
+};
+
+const refuse = (text) => {
+  refused = text;
+  note();
 };
 
 function show(answer) {
@@ -109,6 +117,7 @@ function show(answer) {
 }
 
 async function ask() {
+  refused = "";
   const name = $("tokenizer").value;
   const spec = $("canonical").checked ? { ...constraint(), canonical: true } : constraint();
   const slow = setTimeout(() => note(name === "embedded" ? "Compiling …" : "Loading the tokenizer, and compiling …"), 300);
@@ -150,7 +159,7 @@ function own(next) {
 export function begin(outputs) {
   constraint = outputs;
   $("tokenizer").replaceChildren(...TOKENIZERS.map(({ name, label }) => el("option", { value: name }, label)));
-  guard(prefix, MOST, note);
+  guard(prefix, MOST, refuse);
   prefix.addEventListener("input", fresh);
   $("find").addEventListener("input", fresh);
   $("tokenizer").addEventListener("change", fresh);
