@@ -80,7 +80,7 @@ pub(crate) fn release(root: &Path, args: &[&str]) -> Result<()> {
         ["--dry-run", folder, rest @ ..] => {
             let (only, targets) = options(rest)?;
             let out = std::path::absolute(folder)?;
-            // What cargo calls the folder of a profile.
+            // Cargo keeps the builds of a profile in a folder with the name of the profile.
             let of_cargo = std::path::absolute(target_folder(root))?.join(PROFILE);
             if out == of_cargo {
                 return Err(format!("{folder} is cargo's own folder: name another").into());
@@ -385,7 +385,7 @@ impl Release {
     fn npm(&self) -> Result<()> {
         crate::run(&self.root, &["wasm", "--build"])?;
         let folder = self.folder("npm")?;
-        let mut pack = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+        let mut pack = process::npm();
         pack.args(["pack", "--pack-destination"])
             .arg(&folder)
             .arg(target_folder(&self.root).join("npm/unskew"));

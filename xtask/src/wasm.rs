@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     Result,
-    process::{cargo, target},
+    process::{self, cargo, target},
 };
 
 /// The packages of npm that the build takes, and those that tests take.
@@ -179,8 +179,7 @@ fn link_folder(to: &Path, link: &Path) -> Result<()> {
 
 #[cfg(not(unix))]
 fn link_folder(to: &Path, link: &Path) -> Result<()> {
-    let mut npm = Command::new("npm");
-    run(npm.args(["install", "--no-save"]).arg(to).current_dir(link.parent().unwrap_or(to)))
+    run(process::npm().args(["install", "--no-save"]).arg(to).current_dir(link.parent().unwrap_or(to)))
 }
 
 /// The files of a folder with this ending, in the order of their names, each `step`th of them.
@@ -236,7 +235,7 @@ fn install(tools: &Path, packages: &[&str]) -> Result<()> {
         tools.join("package.json"),
         "{ \"name\": \"tools\", \"private\": true, \"type\": \"module\" }\n",
     )?;
-    let mut npm = Command::new("npm");
+    let mut npm = process::npm();
     npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]).args(packages).current_dir(tools);
     run(&mut npm)
 }

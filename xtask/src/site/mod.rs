@@ -110,14 +110,10 @@ pub(crate) fn site(root: &Path, with_api: bool, pages: Option<&Path>) -> Result<
 pub(crate) fn test_playground(root: &Path, args: &[&str]) -> Result<()> {
     let page = playground(root)?.ok_or("`cargo xtask wasm --build` makes the package that the page runs")?;
     let folder = root.join("site/playground");
-    let npm = || {
-        let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
-        npm.current_dir(&folder);
-        npm
-    };
+    let ci = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    python::run(process::npm().args(ci).current_dir(&folder))?;
     // The browser is the system's.
-    python::run(npm().args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))?;
-    python::run(npm().args(["test", "--"]).args(args).env("PLAYGROUND", page))
+    python::run(process::npm().args(["test", "--"]).args(args).env("PLAYGROUND", page).current_dir(&folder))
 }
 
 /// Puts the playground together, where the npm package is built. The vocabularies are fetched once.

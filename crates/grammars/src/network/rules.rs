@@ -47,8 +47,8 @@ pub(crate) struct Rules {
     scopes: Table<RuleId, bool>,
     /// By terminal: whether its texts are keys.
     distinct: Table<ScanTerminal, bool>,
-    /// The first terminal that is no literal.
-    others: ScanTerminal,
+    /// By rule: whether every text begins with a literal, which the rule reads itself.
+    begins_with_literals: Table<RuleId, bool>,
     /// The first of the [placeholders](crate::parser::truncation), which come last.
     placeholders: Position,
 }
@@ -105,16 +105,15 @@ impl Rules {
             groups: Table::default(),
             scopes: grammar.rules().map(|rule| grammar.is_scope(rule)).collect(),
             distinct: Table::filled(false, numbering.len()),
-            others: ScanTerminal::of(0),
+            begins_with_literals: Table::default(),
             placeholders: END,
         };
         rules.end(1);
+        let mut is_literal = Table::filled(false, numbering.len());
         for terminal in grammar.terminals() {
-            let is_distinct = matches!(grammar.terminal(terminal), Terminal::Distinct(_));
-            rules.distinct[numbering[terminal]] = is_distinct;
-            if let Terminal::Literal(_) = grammar.terminal(terminal) {
-                rules.others = ScanTerminal::of(rules.others.raw() + 1);
-            }
+            let (text, at) = (grammar.terminal(terminal), numbering[terminal]);
+            rules.distinct[at] = matches!(text, Terminal::Distinct(_));
+            is_literal[at] = matches!(text, Terminal::Literal(_));
         }
         let mut builder = Builder::new(grammar, numbering, limits, productive, nullable);
         let mut open = vec![grammar.start()];
@@ -140,6 +139,8 @@ impl Rules {
             }
             at += 1;
         }
+        rules.begins_with_literals =
+            rules.starts.entries().iter().map(|start| rules.reads_literals(*start, &is_literal)).collect();
         rules.add_placeholders();
         let recursive;
         (rules.order, recursive) = rules.left_order();
@@ -233,11 +234,16 @@ impl Rules {
     /// Whether every text of the rule begins with a literal, which the rule reads itself.
     #[inline]
     pub(crate) fn begins_with_literals(&self, rule: RuleId) -> bool {
-        let start = self.start(rule);
-        !is_of_group(start)
-            && !self.is_accepting(start)
-            && self.calls(start).is_empty()
-            && self.terminals(start).iter().all(|(terminal, _)| *terminal < self.others)
+        self.begins_with_literals[rule]
+    }
+
+    /// Whether literals alone are read at the start of a rule.
+    fn reads_literals(&self, start: Option<Position>, is_literal: &Table<ScanTerminal, bool>) -> bool {
+        start.filter(|start| !is_of_group(*start)).is_some_and(|start| {
+            !self.is_accepting(start)
+                && self.calls(start).is_empty()
+                && self.terminals(start).iter().all(|(terminal, _)| is_literal[*terminal])
+        })
     }
 
     /// Terminals and the positions after them.
@@ -285,6 +291,7 @@ impl Rules {
             + self.order.memory_usage()
             + self.scopes.memory_usage()
             + self.distinct.memory_usage()
+            + self.begins_with_literals.memory_usage()
             + self.groups.memory_usage()
             + members.sum::<usize>()
     }

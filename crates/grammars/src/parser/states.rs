@@ -333,23 +333,22 @@ impl Parser {
         {
             return answer;
         }
-        let mut answer = narrow.ends <= wide.ends
+        let mut wide_edges = wide.first..wide.end;
+        let answer = narrow.ends <= wide.ends
             && narrow.placeholders & !wide.placeholders == 0
-            && self.edges(narrow).len() <= self.edges(wide).len();
-        let mut wide_edges = wide.first as usize..wide.end as usize;
-        for at in narrow.first as usize..narrow.end as usize {
-            let (terminal, target) = self.edges[at];
-            answer = answer
-                && wide_edges.any(|other| {
-                    let (other, other_target) = self.edges[other];
-                    other == terminal
-                        && (other_target == target
-                            || target.pending().or(other_target.pending()).is_none()
-                                && self.made(target, rules) == self.made(other_target, rules))
-                });
-        }
+            && self.edges(narrow).len() <= wide_edges.len()
+            && (narrow.first..narrow.end).all(|at| wide_edges.any(|other| self.are_same(at, other, rules)));
         self.simulated = Some(((wider, state), answer));
         answer
+    }
+
+    /// Whether two edges, at these indices, read the same terminal and lead to the same state or pending items.
+    fn are_same(&mut self, one: u32, other: u32, rules: &Rules) -> bool {
+        let [(terminal, target), (other, other_target)] = [one, other].map(|at| self.edges[at as usize]);
+        let is_key = target.pending().or(other_target.pending()).is_some();
+        terminal == other
+            && (target == other_target
+                || !is_key && self.made(target, rules) == self.made(other_target, rules))
     }
 
     /// The state after `key`, or nothing if the key was used already.

@@ -283,7 +283,7 @@ impl Document {
             return Err(error.needing(self.bytes));
         }
         let root = NodeId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        // A value of a schema takes some twenty bytes of its text.
+        // A value takes 20 bytes of the text of a schema of MaskBench at the median, and 31 of all texts together.
         self.values.reserve(text.len() / 32);
         self.parents.reserve(text.len() / 32);
         JsonParser { text, at: 0, document: self, limits, cancel }.read()?;
@@ -446,12 +446,8 @@ impl JsonParser<'_, '_> {
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    // Most have no escapes.
-                    return Ok(if text.is_empty() {
-                        rest[..end].into()
-                    } else {
-                        (text + &rest[..end]).into()
-                    });
+                    text.reserve_exact(end);
+                    return Ok((text + &rest[..end]).into());
                 }
                 Some(b'\\') => {
                     self.at += 1;

@@ -123,11 +123,6 @@ impl Emitter {
         Ok(self.one_of(ways))
     }
 
-    /// A choice between `ways`, if there are any.
-    fn one_of(&mut self, ways: Vec<ExprId>) -> Option<ExprId> {
-        (!ways.is_empty()).then(|| self.builder.choice(ways))
-    }
-
     /// An array with conditions on items by index alone, or with remembered items.
     fn plain_array(
         &mut self,

@@ -289,7 +289,7 @@ impl Emitter {
             let inner = self.builder.choice(inner);
             ways.push(self.sequence([begin, inner, end]));
         }
-        Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
+        Ok(self.one_of(ways))
     }
 
     /// Adds the strings of the shapes: their texts to `inner`, and with the marks around them to `whole`.

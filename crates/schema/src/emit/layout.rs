@@ -165,6 +165,11 @@ impl Emitter {
         (members.collect(), others, separator)
     }
 
+    /// One of `ways`, if there are any.
+    pub(crate) fn one_of(&mut self, ways: Vec<ExprId>) -> Option<ExprId> {
+        (!ways.is_empty()).then(|| self.builder.choice(ways))
+    }
+
     /// One of `ways` as a rule, so that it can be used many times; `None` without any. Equal lists have one rule.
     pub(crate) fn shared(&mut self, name: &'static str, ways: Vec<ExprId>) -> Option<ExprId> {
         if ways.is_empty() {

@@ -116,7 +116,7 @@ impl Emitter {
         if form == Form::Element {
             return self.in_element(node, &shapes, ways, is_any);
         }
-        Ok(if ways.is_empty() { None } else { Some(self.builder.choice(ways)) })
+        Ok(self.one_of(ways))
     }
 
     /// The strings of `shapes`: those with the same bounds on their length as one shape, so that the bounds are counted
