@@ -71,6 +71,7 @@
 //! Any number of ignored terminals may follow each terminal of a rule and precede the first one. A model can
 //! therefore write unbounded white space; [`GrammarOptions`] bounds it. Each is as long as possible in a grammar that
 //! Lark could read, as for its lexers: where one ends, no beginning of the text after it makes a longer ignored text.
+//! Of several that match at one place the longest counts, where Lark takes the first in its order of terminals.
 //! Where there are tokens, grammars inside, budgets, lazy terminals, blocks, or look-around in an ignored terminal,
 //! one may end anywhere.
 

@@ -86,10 +86,11 @@ impl Lowering<'_, '_> {
             let run = self.builder.choice(conditional.into_iter().chain([any]));
             return Ok(Some(self.builder.repeat(run, 0, max_ignored)));
         }
-        if let Some(follow) = self.follow {
+        if self.source.longest {
+            // The first time it is not known what may follow. Within a run the longest counts all the same.
+            let follow = self.follow.unwrap_or_default();
             return Ok(Some(self.longest(first, &any, &follow)?));
         }
-        self.extending.get_or_insert_default().union(&extending(&any));
         let run = self
             .regulars
             .builder
@@ -112,17 +113,21 @@ impl Lowering<'_, '_> {
     fn longest(&mut self, node: NodeId, any: &Dfa, follow: &ByteSet) -> Result<ExprId, GrammarError> {
         let GrammarOptions { max_ignored: most, max_ignored_chars: most_chars, .. } = self.source.options;
         let bytes = strata([any]);
-        let may_go_on =
-            |state: &StateId| any.edges(*state).flat_map(|edge| edge.bytes).any(|byte| follow.contains(byte));
+        let next = |state: &StateId| any.edges(*state).flat_map(|edge| edge.bytes);
         // What may follow, by state of the run; `None` where it does not end.
         let mut ends: Vec<Option<Owed>> = vec![];
+        let mut extending = ByteSet::default();
         let mut run: Explored<BTreeSet<Place>> = Explored::new(BTreeSet::from([(0, None, vec![])]));
         while let Some(places) = run.next_state() {
             let is_begun = !ends.is_empty();
             let between = places.iter().filter(|(_, within, _)| within.is_none() && is_begun);
-            let owed =
-                between.map(|(.., owed)| owed.iter().filter(|state| may_go_on(state)).copied().collect());
-            let owed: BTreeSet<Vec<StateId>> = owed.collect();
+            let owed: Owed = between
+                .map(|(.., owed)| {
+                    owed.iter().flat_map(next).for_each(|byte| extending.insert(byte));
+                    let may_go_on = |state: &StateId| next(state).any(|byte| follow.contains(byte));
+                    owed.iter().copied().filter(may_go_on).collect()
+                })
+                .collect();
             ends.push((!owed.is_empty()).then_some(owed));
             for range in &bytes {
                 let next = self.stepped(any, &places, *range.start(), most);
@@ -136,6 +141,7 @@ impl Lowering<'_, '_> {
                 run.edge(range.clone(), next);
             }
         }
+        self.extending = Some(extending);
         let mut classes: BTreeMap<&Owed, HashSet<usize>> = BTreeMap::new();
         for (state, owed) in ends.iter().enumerate() {
             if let Some(owed) = owed {
@@ -244,9 +250,3 @@ type Place = (u32, Option<StateId>, Vec<StateId>);
 
 /// For each way to divide a run, the states of texts that have ended and must not go on.
 type Owed = BTreeSet<Vec<StateId>>;
-
-/// The first bytes with which texts of `dfa` go on after they have ended.
-fn extending(dfa: &Dfa) -> ByteSet {
-    let ends = dfa.states().filter(|state| dfa.is_accepting(*state));
-    ends.flat_map(|state| dfa.edges(state)).flat_map(|edge| edge.bytes).collect()
-}
