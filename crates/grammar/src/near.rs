@@ -5,7 +5,7 @@
 //! is a node, each inclusion an edge, and bytes are passed along the edges until nothing is new: O(n) for n
 //! expressions, because the number of bytes is bounded.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 use unskew_core::{id, ids::Table};
 use unskew_trie::ByteSet;

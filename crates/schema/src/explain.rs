@@ -1,6 +1,6 @@
 //! The fate of every keyword of a schema.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use unskew_grammar::Fate;
 
 use crate::{
@@ -53,11 +53,14 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         Ok(schemas) => schemas,
         Err(error) => return vec![stopped(&error)],
     };
-    let mut emitter = match Emitter::new(Expander::new(schemas, options, limits), options, limits) {
+    let mut expander = Expander::new(schemas, options, limits);
+    expander.fates = Some(HashMap::new());
+    let mut emitter = match Emitter::new(expander, options, limits) {
         Ok(emitter) => emitter,
         Err(error) => return vec![stopped(&error)],
     };
     let made = emitter.grammar();
+    let known = emitter.ex.fates.take().unwrap_or_default();
     let ex = &emitter.ex;
     let document = &ex.schemas.document;
     let stops = match &made {
@@ -65,7 +68,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
         // All keywords were read, and one of them was refused.
         Err(error) => !ex.refused.contains(error),
     };
-    let reached: HashSet<NodeId> = ex.fates.keys().map(|(node, _)| *node).collect();
+    let reached: HashSet<NodeId> = known.keys().map(|(node, _)| *node).collect();
     let is_listed =
         |node: &NodeId| !ex.schemas.is_copy(*node) && (ex.schemas.is_schema(*node) || reached.contains(node));
     // The schema of each row, if a trial without the keyword may tell more.
@@ -78,7 +81,7 @@ pub fn explain(text: &str, options: &SchemaOptions, limits: &SchemaLimits) -> Ve
     let mut unread = 0;
     for node in document.nodes().filter(is_listed) {
         for (keyword, _) in document.members(node).unwrap_or_default() {
-            let found = ex.fates.get(&(node, keyword.to_string())).cloned();
+            let found = known.get(&(node, keyword.to_string())).cloned();
             let (mut fate, mut why) = match found {
                 Some(found) => found,
                 None if ex.schemas.is_followed(node) => (Fate::Enforced, EXACTLY.to_owned()),

@@ -399,6 +399,8 @@ impl DfaAlgebra {
         };
         ids.insert(pairs[0], 0);
         table.push(accepts(pairs[0]));
+        // Bytes of adjacent classes mostly lead to the same pair.
+        let mut last = (pairs[0], 0);
         let mut at = 0;
         while let Some(&(of_left, of_right)) = pairs.get(at) {
             let state = StateId::from_index(at);
@@ -422,16 +424,18 @@ impl DfaAlgebra {
                     continue;
                 }
                 let pair = (left_next, right_next);
-                let next = match ids.get(&pair) {
-                    Some(known) => *known,
-                    None => {
-                        check_size(pairs.len() + 1, classes.len(), &self.limits)?;
-                        let new = table.push(accepts(pair)).0;
-                        ids.insert(pair, new);
-                        pairs.push(pair);
-                        new
-                    }
+                let next = if pair == last.0 {
+                    last.1
+                } else if let Some(known) = ids.get(&pair) {
+                    *known
+                } else {
+                    check_size(pairs.len() + 1, classes.len(), &self.limits)?;
+                    let new = table.push(accepts(pair)).0;
+                    ids.insert(pair, new);
+                    pairs.push(pair);
+                    new
                 };
+                last = (pair, next);
                 table.row_mut(state)[class] = next;
             }
         }

@@ -1,5 +1,11 @@
-//! The smallest DFA of a language: Hopcroft's partition refinement.
+//! The smallest DFA of a language: equal rows where texts end, and Hopcroft's partition refinement.
 //!
+//! States from which no circle is reached have finitely many texts, and two of them have the same ones exactly if their
+//! rows are equal once those of their targets are (Revuz, "Minimisation of acyclic deterministic automata in linear
+//! time", 1992). They are merged from the ends on, in O(n k). A list of words, or an expression with a bounded length, needs
+//! no more.
+//!
+//! The refinement does the rest.
 //! States are in one block until a difference between them is found. The first difference is acceptance. A block on
 //! the work list (a splitter) yields further differences: two states of a block differ if one has a transition over
 //! some class into the splitter and the other has none. When a block is split, its smaller part becomes a splitter.
@@ -15,15 +21,34 @@
 //! transitions are sorted by class once, before anything is split, so that a splitter may split itself. Tried
 //! instead: Moore's refinement, which is shorter and takes n rounds on `a{0,n}`.
 
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+
 use super::table::{DEAD, Inverse, Table};
 use crate::StateId;
 
-/// The minimal automaton with the language of `table`. Every state of `table` must be reachable and reach an
-/// accepting one. Memory: about 10 bytes for each transition.
-pub(crate) fn minimized(table: Table) -> Table {
-    let blocks = refine(&table);
-    if blocks.count() == table.len() {
-        return table;
+/// The minimal automaton with the language of `table`, all of whose states must be reachable; `None` if there is no
+/// text. Memory: about 10 bytes for each transition.
+pub(crate) fn minimized(mut table: Table) -> Option<Table> {
+    let mut inverse = Inverse::new(&table);
+    let Ends { stays, is_all } = merge_ends(&mut table, &inverse);
+    let mut states = table.len();
+    if stays.contains(&false) {
+        table = table.with_states(&stays)?;
+    }
+    if is_all {
+        return Some(table);
+    }
+    // A circle may lead to no end.
+    table = table.trimmed()?;
+    if std::mem::replace(&mut states, table.len()) > table.len() {
+        inverse = Inverse::new(&table);
+    }
+    let blocks = refine(&table, &inverse);
+    if blocks.count() == states {
+        return Some(table);
     }
     let mut small = Table::new(table.classes.clone());
     for block in 0..blocks.count() {
@@ -34,12 +59,57 @@ pub(crate) fn minimized(table: Table) -> Table {
         }
     }
     small.start = StateId(blocks.of[table.start.index()]);
-    small
+    Some(small)
+}
+
+/// The states of a table after those from which no circle is reached are merged.
+struct Ends {
+    /// By state: whether it has a text, and if they are finitely many, is the first with them.
+    stays: Vec<bool>,
+    /// Whether all states have finitely many texts.
+    is_all: bool,
+}
+
+/// Lets transitions lead to the first of all states with the same finite set of texts, and to none where the set is
+/// empty.
+fn merge_ends(table: &mut Table, inverse: &Inverse) -> Ends {
+    let hash = |table: &Table, state: StateId| {
+        FxBuildHasher.hash_one((table.row(state), table.accepting[state.index()]))
+    };
+    let mut known: HashTable<StateId> = HashTable::new();
+    let (mut stays, mut finite) = (table.accepting.clone(), 0);
+    let degree = |state: StateId| table.row(state).iter().filter(|next| **next != DEAD).count();
+    // By state: the transitions to states that are not known to be finite.
+    let mut left: Vec<usize> = table.states().map(degree).collect();
+    let mut open: Vec<StateId> = table.states().filter(|state| left[state.index()] == 0).collect();
+    while let Some(state) = open.pop() {
+        finite += 1;
+        let mut first = None;
+        if stays[state.index()] {
+            let equals = |other: &StateId| {
+                table.row(*other) == table.row(state)
+                    && table.accepting[other.index()] == table.accepting[state.index()]
+            };
+            let entry = known.entry(hash(table, state), equals, |other| hash(table, *other));
+            first = Some(*entry.or_insert(state).get());
+            stays[state.index()] = first == Some(state);
+        }
+        for (source, class) in inverse.sources(state) {
+            table.row_mut(source)[usize::from(class)] = first.map_or(DEAD, |first| first.0);
+            stays[source.index()] |= first.is_some();
+            left[source.index()] -= 1;
+            if left[source.index()] == 0 {
+                open.push(source);
+            }
+        }
+    }
+    // Whether others have texts is found out later.
+    left.iter().zip(&mut stays).for_each(|(left, stays)| *stays |= *left > 0);
+    Ends { stays, is_all: finite == table.len() }
 }
 
 /// The partition of the states by their languages.
-fn refine(table: &Table) -> Partition {
-    let inverse = Inverse::new(table);
+fn refine(table: &Table, inverse: &Inverse) -> Partition {
     let mut blocks = Partition::new(table.len());
     for state in table.states().filter(|state| table.accepting[state.index()]) {
         blocks.mark(state);
@@ -170,8 +240,13 @@ mod tests {
 
     /// A random table over the classes `..a`, `a`, `b`, `c`, `d..`, trimmed and reachable; `None` if nothing is left.
     fn table() -> impl Strategy<Value = Option<Table>> {
+        reachable().prop_map(|table| table.trimmed().map(|table| table.canonical()))
+    }
+
+    /// The same with states that lead to no end. In some no transition leads back.
+    fn reachable() -> impl Strategy<Value = Table> {
         let states = prop::collection::vec((any::<bool>(), prop::collection::vec(0usize..12, 3)), 1..10);
-        states.prop_map(|states| {
+        (states, 0usize..4).prop_map(|(states, circles)| {
             let mut begins = [false; 256];
             for byte in b"abcd" {
                 begins[usize::from(*byte)] = true;
@@ -182,11 +257,12 @@ mod tests {
                 let state = table.push(accepting);
                 for (class, next) in next.into_iter().enumerate() {
                     // Some transitions are missing.
+                    let is_there = next < count && (circles > 1 || next + circles > state.index());
                     table.row_mut(state)[class + 1] =
-                        if next < count { StateId::from_index(next).0 } else { DEAD };
+                        if is_there { StateId::from_index(next).0 } else { DEAD };
                 }
             }
-            table.trimmed().map(|table| table.canonical())
+            table.canonical()
         })
     }
 
@@ -247,7 +323,7 @@ mod tests {
         #[test]
         fn the_result_is_equivalent_and_minimal(table in table()) {
             let Some(table) = table else { return Ok(()) };
-            let small = minimized(table.clone());
+            let small = minimized(table.clone()).unwrap();
             prop_assert!(equivalent(&table, &small));
             let different = distinguishable(&small);
             for left in 0..small.len() {
@@ -256,6 +332,13 @@ mod tests {
                     prop_assert!(different.contains(&pair), "{:?} are equal in {:?}", pair, small);
                 }
             }
+        }
+
+        /// States that lead to no end make no difference.
+        #[test]
+        fn what_leads_to_no_end_is_gone(table in reachable()) {
+            let form = |table: Table| minimized(table).map(|table| table.canonical());
+            prop_assert_eq!(form(table.clone()), table.trimmed().and_then(form));
         }
 
         /// A language has one canonical form: `table` and the same table with doubled states give equal results.
@@ -278,7 +361,8 @@ mod tests {
             }
             // Only reachable states may remain.
             let doubled = doubled.canonical();
-            prop_assert_eq!(minimized(table).canonical(), minimized(doubled).canonical());
+            let forms = [table, doubled].map(|table| minimized(table).unwrap().canonical());
+            prop_assert_eq!(&forms[0], &forms[1]);
         }
     }
 }

@@ -75,20 +75,23 @@ impl Table {
 
     /// The table without the states that cannot reach acceptance. `None` if the start is one of them. Time and memory
     /// O(n k) for n states and k classes.
-    pub(crate) fn trimmed(mut self) -> Option<Self> {
+    pub(crate) fn trimmed(self) -> Option<Self> {
         let alive = self.alive();
-        if !alive[self.start.index()] {
+        if alive.iter().all(|alive| *alive) { Some(self) } else { self.with_states(&alive) }
+    }
+
+    /// The table with the states that `stays` has alone, by state. Transitions to others are gone. `None` if the start is
+    /// one of those.
+    pub(crate) fn with_states(mut self, stays: &[bool]) -> Option<Self> {
+        if !stays[self.start.index()] {
             return None;
         }
-        if alive.iter().all(|alive| *alive) {
-            return Some(self);
-        }
         let mut count = 0;
-        let new_ids: Vec<u32> = alive
+        let new_ids: Vec<u32> = stays
             .iter()
-            .map(|alive| {
-                count += u32::from(*alive);
-                if *alive { count - 1 } else { DEAD }
+            .map(|stays| {
+                count += u32::from(*stays);
+                if *stays { count - 1 } else { DEAD }
             })
             .collect();
         // Rows move only towards the beginning, so this works in place.

@@ -183,6 +183,11 @@ impl Units {
         &self.close
     }
 
+    /// Whether a text goes on with `byte` from `at` on.
+    pub fn steps(&self, at: StateId, byte: u8) -> bool {
+        self.dfa.step(at, byte).is_some()
+    }
+
     /// The bytes that are units and lead back to `at`.
     pub fn single(&self, at: StateId) -> [bool; 256] {
         let ends = self.states[at.index()].ends;
@@ -421,6 +426,13 @@ fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: Option<u8>) -> Result<Vec<boo
     let between = Place::Unit(unit.start());
     let mut ends: Vec<Option<bool>> = vec![None; dfa.len()];
     ends[dfa.start().index()] = Some(false);
+    // By byte: the last one of those after it between which neither the unit nor the closing mark distinguishes.
+    let mut runs = [u8::MAX; 256];
+    for byte in (0..u8::MAX).rev() {
+        let is_same = unit.classes().get(byte) == unit.classes().get(byte + 1);
+        let is_apart = !is_same || close.is_some_and(|close| close == byte || close == byte + 1);
+        runs[usize::from(byte)] = if is_apart { byte } else { runs[usize::from(byte + 1)] };
+    }
     let mut seen: HashSet<(StateId, Place)> = HashSet::new();
     let mut todo = vec![(dfa.start(), Place::Open(0))];
     while let Some((state, place)) = todo.pop() {
@@ -433,7 +445,10 @@ fn ends(dfa: &Dfa, open: &[u8], unit: &Dfa, close: Option<u8>) -> Result<Vec<boo
         }
         for edge in dfa.edges(state) {
             let mut last = None;
-            for byte in edge.bytes.clone() {
+            let mut rest = Some(*edge.bytes.start());
+            while let Some(byte) = rest {
+                let run = if let Place::Unit(_) = place { runs[usize::from(byte)] } else { byte };
+                rest = if run < *edge.bytes.end() { run.checked_add(1) } else { None };
                 let next = match place {
                     Place::Open(at) if open[at] == byte && at + 1 == open.len() => between,
                     Place::Open(at) if open[at] == byte => Place::Open(at + 1),

@@ -12,11 +12,12 @@
 //! vocabulary, a millisecond, and a text needs one of them every few characters.
 
 use unskew_automata::StateId;
-use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
+use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary, ids::number};
 use unskew_grammar::kit::terminal::counted::{Bounds, Units};
 
 use super::{
     nodes::{Tokens, TreeNode},
+    permissive::ByteLists,
     suffixes::Exit,
 };
 
@@ -70,25 +71,44 @@ pub(crate) fn beyond(
 
 impl TokensByCount {
     /// `root` is the node of the automaton of `units` in the state `at`.
-    pub(crate) fn new(units: &Units, at: StateId, root: &TreeNode, vocabulary: &Vocabulary) -> Self {
+    ///
+    /// Most tokens that stay inside have one unit for each byte: those that are read neither byte by byte nor beyond
+    /// ASCII are few.
+    pub(crate) fn new(
+        units: &Units,
+        at: StateId,
+        root: &TreeNode,
+        vocabulary: &Vocabulary,
+        lists: &ByteLists,
+    ) -> Self {
         let single = units.single(at);
-        let cost_of = |text: &[u8]| units.cost(at, text, &single);
+        let mut read = TokenMask::new(vocabulary.len());
+        let goes_on = |byte: &u8| units.steps(at, *byte) && !single[usize::from(*byte)];
+        let lists = (0..128).filter(goes_on).map(|byte| lists.having(byte)).chain([lists.beyond_ascii()]);
+        lists.flatten().for_each(|token| read.as_mut().insert(*token));
+        let (none, is_last) = units.cost(at, &[], &single);
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
-        let (mut open, mut closing) = (Vec::new(), Vec::new());
-        let mut add = |token: TokenId| match cost_of(text(token)) {
-            (cost, false) => {
+        let (mut open, mut closing) = (Vec::with_capacity(vocabulary.len()), Vec::new());
+        let mut add = |token: TokenId| {
+            let text = text(token);
+            let (cost, is_last) = match read.contains(token) {
+                true => units.cost(at, text, &single),
+                false => (number(text.len()) + none, is_last),
+            };
+            if is_last {
+                closing.push((token, cost));
+            } else {
                 all.as_mut().insert(token);
                 open.push((cost, token));
             }
-            (cost, true) => closing.push((token, cost)),
         };
         match &root.inside {
             Tokens::Few(tokens) => tokens.iter().copied().for_each(&mut add),
             Tokens::Many(words) => MaskRef::new(words, vocabulary.len()).into_ids().for_each(&mut add),
         }
-        let leaving =
-            root.exits.tokens().map(|(byte, token, left)| (token, cost_of(text(token)).0, byte, left));
+        let cost_of = |token: TokenId| units.cost(at, text(token), &single).0;
+        let leaving = root.exits.tokens().map(|(byte, token, left)| (token, cost_of(token), byte, left));
         let leaving: Box<[_]> = leaving.collect();
         // A counting sort: there are few costs.
         let least = open.iter().map(|(cost, _)| *cost).min().unwrap_or(0);

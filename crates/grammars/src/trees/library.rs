@@ -195,7 +195,8 @@ impl TreeLibrary {
                     let made = || self.keep(key, self.without(&root, &beyond));
                     return self.cache.get(&key).unwrap_or_else(made);
                 }
-                let made = TokensByCount::new(count.units(), at, &root, &self.vocabulary);
+                let lists = &self.byte_lists;
+                let made = TokensByCount::new(count.units(), at, &root, &self.vocabulary, lists);
                 self.cache.keep(key, Arc::new(made))
             }
         };

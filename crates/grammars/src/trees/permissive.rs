@@ -149,6 +149,11 @@ impl ByteLists {
         &self.having[usize::from(byte)]
     }
 
+    /// The tokens with other bytes than those of ASCII.
+    pub(crate) fn beyond_ascii(&self) -> &[TokenId] {
+        &self.beyond_ascii
+    }
+
     /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
     /// cannot be read and the automaton may end, but not before its first byte.
     ///

@@ -4,6 +4,8 @@
 //! crate of a build; of two equal keys the last one wins silently; and `0.1` becomes the nearest binary fraction.
 //! Nothing here recurses, so depth costs memory alone.
 
+use std::rc::Rc;
+
 use hashbrown::{HashMap, HashSet};
 use unskew_core::Cancel;
 
@@ -46,9 +48,9 @@ pub(crate) enum Value {
     Null,
     Bool(bool),
     Number(Decimal),
-    String(Box<str>),
+    String(Rc<str>),
     Array(Vec<NodeId>),
-    Object(Vec<(Box<str>, NodeId)>),
+    Object(Vec<(Rc<str>, NodeId)>),
 }
 
 /// One or more texts as values in one list. The outermost value of each text comes first.
@@ -92,7 +94,7 @@ impl Document {
         }
     }
 
-    pub(crate) fn members(&self, node: NodeId) -> Option<&[(Box<str>, NodeId)]> {
+    pub(crate) fn members(&self, node: NodeId) -> Option<&[(Rc<str>, NodeId)]> {
         match self.value(node) {
             Value::Object(members) => Some(members),
             _ => None,
@@ -130,17 +132,22 @@ impl Document {
 
     /// The JSON pointer of `node`, as a fragment: `#/properties/a~1b`.
     pub(crate) fn pointer(&self, mut node: NodeId) -> String {
-        let mut parts = vec![];
+        let mut path = vec![];
         while let Some((parent, position)) = self.parents[node.index()] {
-            parts.push(match self.key(node) {
-                Some(key) => key.replace('~', "~0").replace('/', "~1"),
-                None => position.to_string(),
-            });
+            path.push((node, position));
             node = parent;
         }
-        parts.push("#".to_owned());
-        parts.reverse();
-        parts.join("/")
+        let mut pointer = String::with_capacity(16 * (1 + path.len()));
+        pointer.push('#');
+        for (node, position) in path.into_iter().rev() {
+            pointer.push('/');
+            match self.key(node) {
+                Some(key) if !key.contains(['~', '/']) => pointer.push_str(key),
+                Some(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                None => pointer.push_str(&position.to_string()),
+            }
+        }
+        pointer
     }
 
     /// The value at a JSON pointer (without `#`) below `node`.
@@ -317,7 +324,7 @@ struct JsonParser<'t, 'd> {
 struct OpenValue {
     node: NodeId,
     /// The keys so far, if the value is a large object.
-    keys: HashSet<Box<str>>,
+    keys: HashSet<Rc<str>>,
     object: bool,
 }
 
@@ -375,7 +382,7 @@ impl JsonParser<'_, '_> {
     }
 
     /// Reads the key before the next value, if the innermost value is an object.
-    fn key(&mut self, open: Option<&mut OpenValue>) -> Result<Option<Box<str>>, SchemaError> {
+    fn key(&mut self, open: Option<&mut OpenValue>) -> Result<Option<Rc<str>>, SchemaError> {
         let Some(open) = open.filter(|open| open.object) else { return Ok(None) };
         self.space();
         if self.peek() != Some(b'"') {
@@ -435,7 +442,7 @@ impl JsonParser<'_, '_> {
         }
     }
 
-    fn string(&mut self) -> Result<Box<str>, SchemaError> {
+    fn string(&mut self) -> Result<Rc<str>, SchemaError> {
         let mut text = String::new();
         self.at += 1;
         loop {
@@ -493,7 +500,7 @@ impl JsonParser<'_, '_> {
         Ok(value)
     }
 
-    fn push(&mut self, parent: Option<NodeId>, key: Option<Box<str>>, value: Value) -> NodeId {
+    fn push(&mut self, parent: Option<NodeId>, key: Option<Rc<str>>, value: Value) -> NodeId {
         let node = NodeId(u32::try_from(self.document.values.len()).unwrap_or(u32::MAX));
         let mut position = None;
         if let Some(parent) = parent {

@@ -9,7 +9,7 @@
 //! a character may be the first of that mark. With a line break that a parser takes away at each end, these are four
 //! languages with a bound of their own.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use unskew_automata::{Dfa, RegexError};
 use unskew_grammar::{ExprId, GrammarError, RuleId};
@@ -175,7 +175,7 @@ impl Emitter {
     }
 
     /// These names as elements have them, without those that cannot be written.
-    pub(super) fn element_texts(&self, names: &[Box<str>]) -> Vec<String> {
+    pub(super) fn element_texts(&self, names: &[Rc<str>]) -> Vec<String> {
         names.iter().map(|name| self.style().escaped(name)).collect()
     }
 
@@ -224,7 +224,7 @@ impl Emitter {
 
     /// Whether an object of elements has listed members alone. Names beyond those that a schema declares are left out
     /// where no keyword is about them, and everywhere if a name is repeated after its value.
-    pub(super) fn is_closed_by_style(&mut self, shape: &Shape, names: &[Box<str>]) -> bool {
+    pub(super) fn is_closed_by_style(&mut self, shape: &Shape, names: &[Rc<str>]) -> bool {
         if self.form == Form::Json {
             return false;
         }

@@ -86,7 +86,7 @@ pub(crate) struct Emitter {
     /// How many items of a parser state the groups with members in any order may take, if all are read side by side.
     pub(super) side_by_side: usize,
     /// The order of members where objects have one text: that in which their names were first met.
-    pub(super) name_ranks: HashMap<Box<str>, usize>,
+    pub(super) name_ranks: HashMap<Rc<str>, usize>,
 }
 
 /// A terminal without repeated texts in one object or array.

@@ -11,6 +11,8 @@
 //! those that satisfy both, or one and not the other, and each shape into one for each. If that fails, their number
 //! has a limit, since each is read in every mask.
 
+use std::rc::Rc;
+
 use hashbrown::{HashMap, HashSet};
 use unskew_grammar::{ExprId, MemberChoice, MemberWay};
 
@@ -44,7 +46,7 @@ type Part = (Vec<Literal>, Vec<usize>);
 /// A factor, as members of the object.
 #[derive(Default)]
 struct Factor {
-    names: Vec<Box<str>>,
+    names: Vec<Rc<str>>,
     /// Members with a value.
     members: Vec<ExprId>,
     /// For each shape, by name: the member that it asks for or allows.
@@ -95,7 +97,7 @@ impl Emitter {
         let whole = all.clone().fold(shape.clone(), |all, one| all.with(one));
         let mut names = self.listed_names(&whole);
         names.extend(shape.forbidden.iter().chain(all.flat_map(|one| &one.forbidden)).cloned());
-        let mut known: HashSet<Box<str>> = HashSet::new();
+        let mut known: HashSet<Rc<str>> = HashSet::new();
         names.retain(|name| known.insert(name.clone()));
         let (mut factors, mut readings) = (vec![], 1usize);
         for splits in [false, true] {
@@ -161,14 +163,14 @@ impl Emitter {
     /// `None` if no shape has a text. With `splits`, values with a common text are divided so that they have none.
     fn factor(
         &mut self,
-        names: &[Box<str>],
+        names: &[Rc<str>],
         shape: &Shape,
         shapes: &[Shape],
         splits: bool,
     ) -> Result<Option<(Factor, usize)>, SchemaError> {
         let own = shapes.iter().fold(Shape::any(), |all, one| all.with(one));
-        let own: HashSet<Box<str>> = self.listed_names(&own).into_iter().chain(own.forbidden).collect();
-        let own: Vec<Box<str>> = names.iter().filter(|name| own.contains(*name)).cloned().collect();
+        let own: HashSet<Rc<str>> = self.listed_names(&own).into_iter().chain(own.forbidden).collect();
+        let own: Vec<Rc<str>> = names.iter().filter(|name| own.contains(*name)).cloned().collect();
         let mut made = Factor::default();
         let all: Vec<Shape> = shapes.iter().map(|one| shape.with(one)).collect();
         let mut ways: Vec<Vec<Asked>> = vec![vec![]; all.len()];

@@ -1,6 +1,6 @@
 //! Members with names that the schema does not list: their classes of names, and how many there may be.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use hashbrown::HashSet;
 use unskew_automata::Dfa;
@@ -46,7 +46,7 @@ impl Emitter {
         &mut self,
         set: &[Literal],
         shape: &Shape,
-        names: &[Box<str>],
+        names: &[Rc<str>],
         members: &mut Vec<NamedMember>,
     ) -> Result<OtherMembers, SchemaError> {
         let node = set.first().map(|literal| literal.node);
@@ -192,11 +192,7 @@ impl Emitter {
 
     /// Any name that is not in `names` and that the object does not have. Each name has one spelling, so equal
     /// names have equal texts. `None` if none can be written.
-    fn other_name(
-        &mut self,
-        node: Option<NodeId>,
-        names: &[Box<str>],
-    ) -> Result<Option<ExprId>, SchemaError> {
+    fn other_name(&mut self, node: Option<NodeId>, names: &[Rc<str>]) -> Result<Option<ExprId>, SchemaError> {
         let (made, written) = match self.form {
             Form::Json => {
                 let made = standard::spelled_once(self.ascii);
@@ -213,7 +209,7 @@ impl Emitter {
         &mut self,
         node: Option<NodeId>,
         names: &Arc<Dfa>,
-        declared: &[Box<str>],
+        declared: &[Rc<str>],
     ) -> Result<Option<Distinct>, SchemaError> {
         let key = (Arc::as_ptr(names), self.form == Form::Json);
         let written = match self.distinct_names.get(&key) {

@@ -14,9 +14,9 @@
 //! Tried instead: keys that are no terminals, compared when they end. A prefix of a key must be known to have an unused
 //! end, and that question has no finite table for values that nest.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use unskew_automata::Dfa;
 
 use super::emitter::Emitter;
@@ -280,8 +280,8 @@ impl Emitter {
     }
 
     /// The names of members that the schemas of a shape list, each once.
-    pub(super) fn listed_names(&self, shape: &Shape) -> Vec<Box<str>> {
-        let (mut names, mut known): (Vec<Box<str>>, std::collections::HashSet<Box<str>>) = Default::default();
+    pub(super) fn listed_names(&self, shape: &Shape) -> Vec<Rc<str>> {
+        let (mut names, mut known): (Vec<Rc<str>>, HashSet<Rc<str>>) = Default::default();
         for group in &shape.properties {
             let declared = self.ex.schemas.document.member(*group, "properties");
             let declared = declared.and_then(|declared| self.ex.schemas.document.members(declared));
@@ -323,7 +323,7 @@ impl Emitter {
     }
 
     /// Gives each new name its place in the order of all members.
-    fn rank<'n>(&mut self, names: impl Iterator<Item = &'n Box<str>>) {
+    fn rank<'n>(&mut self, names: impl Iterator<Item = &'n Rc<str>>) {
         for name in names {
             let rank = self.name_ranks.len();
             self.name_ranks.entry(name.clone()).or_insert(rank);

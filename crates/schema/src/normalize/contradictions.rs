@@ -4,6 +4,8 @@
 //! nothing and reports no error of its own: a search that reaches a limit has found no contradiction. Results that
 //! depend on such a search are marked as rough and are used only in other searches.
 
+use std::rc::Rc;
+
 use super::{
     expander::{Branch, Expander},
     shape::{ALL, ARRAY, OBJECT, Shape, Types},
@@ -187,7 +189,7 @@ impl Expander {
     }
 
     /// A superset of the member names of the shape, if a schema lists them.
-    fn all_names(&self, shape: &Shape) -> Option<Vec<Box<str>>> {
+    fn all_names(&self, shape: &Shape) -> Option<Vec<Rc<str>>> {
         let document = &self.schemas.document;
         let closed = shape.properties.iter().find(|group| {
             let additional = document.member(**group, "additionalProperties");

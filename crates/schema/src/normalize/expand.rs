@@ -51,17 +51,18 @@ impl Expander {
         self.pending.insert(set.to_vec());
         let todo = set.iter().copied().map(Atom::Schema).collect();
         let done = self.expanded(set, Branch { shape: Shape::any(), todo, ..Branch::default() });
-        self.pending.remove(set);
+        let set = self.pending.take(set).expect("it is under way");
         let done = Rc::new(done?);
-        self.shapes.insert(set.to_vec(), Rc::clone(&done), self.is_rough(cuts));
+        self.shapes.insert(set, Rc::clone(&done), self.is_rough(cuts));
         Ok(done)
     }
 
     /// The shapes of a branch.
     pub(super) fn expanded(&mut self, set: &[Literal], first: Branch) -> Result<Vec<Shape>, SchemaError> {
-        let mut branches = vec![first];
-        let mut done = vec![];
-        while let Some(mut branch) = branches.pop() {
+        // Most sets have one shape and no choice.
+        let (mut next, mut branches) = (Some(first), vec![]);
+        let mut done = Vec::with_capacity(1);
+        while let Some(mut branch) = next.take().or_else(|| branches.pop()) {
             self.count(set)?;
             let ways = loop {
                 while branch.shape.types != 0 {
@@ -116,6 +117,11 @@ impl Expander {
                 Atom::Require(name) if shape.forbidden.contains(name) => types &= !OBJECT,
                 Atom::Forbid(name) if shape.forbidden.contains(name) => continue,
                 Atom::Forbid(name) if shape.required.contains(name) => types &= !OBJECT,
+                Atom::Property(name, literal)
+                    if shape.property.iter().any(|(of, known)| known == literal && of == name) =>
+                {
+                    continue;
+                }
                 Atom::Property(name, literal) if self.is_listed(*literal) => {
                     let asked = alternative[..index].iter();
                     let required = shape.required.contains(name)

@@ -36,8 +36,8 @@ pub(crate) struct Expander {
     pub(crate) limits: SchemaLimits,
     cancel: Cancel,
     pub(super) order: MemberOrder,
-    /// Keyed by schema and keyword.
-    pub(crate) fates: HashMap<(NodeId, String), (Fate, String)>,
+    /// Keyed by schema and keyword. `None` if nobody asks for them: a schema has as many as keywords.
+    pub(crate) fates: Option<HashMap<(NodeId, String), (Fate, String)>>,
     pub(crate) refused: Vec<SchemaError>,
     pub(crate) narrowed: Vec<Narrowing>,
     pub(super) shapes: Memo<Vec<Literal>, Rc<Vec<Shape>>>,
@@ -142,7 +142,7 @@ impl Expander {
             limits: limits.clone(),
             cancel: options.cancel.clone(),
             order: options.order,
-            fates: HashMap::new(),
+            fates: None,
             refused: vec![],
             narrowed: vec![],
             shapes: Memo::new(),
@@ -248,8 +248,10 @@ impl Expander {
             reason: reason.to_owned(),
             way_out,
         };
-        let fate = (Fate::Rejected, format!("{reason}; {way_out}"));
-        self.fates.insert((self.schemas.original(node), keyword.to_owned()), fate);
+        if let Some(fates) = &mut self.fates {
+            let fate = (Fate::Rejected, format!("{reason}; {way_out}"));
+            fates.insert((self.schemas.original(node), keyword.to_owned()), fate);
+        }
         if !self.refused.contains(&error) {
             self.refused.push(error);
         }

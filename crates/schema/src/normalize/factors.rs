@@ -35,7 +35,7 @@ const LOOKED_AT: usize = 1_000;
 /// The members of a choice.
 #[derive(Default)]
 struct Members {
-    names: BTreeSet<Box<str>>,
+    names: BTreeSet<Rc<str>>,
     seen: HashSet<NodeId>,
 }
 
@@ -54,7 +54,7 @@ impl Expander {
             return Ok(false);
         }
         // Sets of choices with common members.
-        let mut parts: Vec<(BTreeSet<Box<str>>, Vec<usize>)> = vec![];
+        let mut parts: Vec<(BTreeSet<Rc<str>>, Vec<usize>)> = vec![];
         for (index, choice) in branch.choices.iter().enumerate() {
             let mut members = Members::default();
             if !self.members_of(choice, &mut members) {
@@ -191,7 +191,7 @@ impl Expander {
     fn add_names(&self, list: NodeId, members: &mut Members) {
         let document = &self.schemas.document;
         let names = document.items(list).unwrap_or_default().iter();
-        members.names.extend(names.filter_map(|name| document.text(*name)).map(Box::from));
+        members.names.extend(names.filter_map(|name| document.text(*name)).map(Rc::from));
     }
 
     /// The shapes without factors that a shape stands for.

@@ -107,7 +107,7 @@ impl KeywordReader<'_> {
 
     pub(crate) fn fate(&mut self, keyword: &str, fate: Fate, why: &str) {
         let node = self.ex.schemas.original(self.node);
-        let fates = &mut self.ex.fates;
+        let Some(fates) = &mut self.ex.fates else { return };
         fates.entry((node, keyword.to_owned())).or_insert_with(|| (fate, why.to_owned()));
     }
 
@@ -116,13 +116,8 @@ impl KeywordReader<'_> {
     }
 
     pub(crate) fn refuse(&mut self, keyword: &str, types: Types, reason: &str, way_out: &'static str) {
-        let refusal = Refusal {
-            types,
-            node: self.node,
-            keyword: keyword.to_owned(),
-            reason: reason.to_owned(),
-            way_out,
-        };
+        let (keyword, reason) = (keyword.to_owned(), reason.to_owned());
+        let refusal = Rc::new(Refusal { types, node: self.node, keyword, reason, way_out });
         if self.positive {
             self.found.atoms.push(Atom::Refuse(refusal));
         } else {
@@ -156,7 +151,7 @@ impl KeywordReader<'_> {
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    pub(crate) fn texts(&self, keyword: &str, value: NodeId) -> Result<Vec<Box<str>>, SchemaError> {
+    pub(crate) fn texts(&self, keyword: &str, value: NodeId) -> Result<Vec<Rc<str>>, SchemaError> {
         let document = &self.ex.schemas.document;
         let texts = document.items(value).and_then(|items| {
             items.iter().map(|item| document.text(*item).map(Into::into)).collect::<Option<Vec<_>>>()

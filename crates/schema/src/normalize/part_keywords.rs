@@ -137,7 +137,7 @@ impl KeywordReader<'_> {
             return;
         }
         let value = if obvious == Some(Some(true)) { None } else { value };
-        self.broken.push(vec![Atom::Types(OBJECT), Atom::Witness(Witness { names, value })]);
+        self.broken.push(vec![Atom::Types(OBJECT), Atom::Witness(Rc::new(Witness { names, value }))]);
     }
 
     /// Adds one way to break the schema: some item from an index on satisfies `literal`.
@@ -175,7 +175,7 @@ impl KeywordReader<'_> {
             }
             let groups: Rc<[NodeId]> = groups.into();
             if self.positive {
-                let asked = Unevaluated { schema, groups, contains };
+                let asked = Rc::new(Unevaluated { schema, groups, contains });
                 atoms.push(match properties {
                     true => Atom::UnevaluatedProperties(asked),
                     false => Atom::UnevaluatedItems(asked),

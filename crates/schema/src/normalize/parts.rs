@@ -241,7 +241,7 @@ impl Expander {
         if let Some(known) = self.name_languages.get(names) {
             return Ok(known.clone());
         }
-        let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Box<str>> {
+        let keys = |ex: &Self, node: Option<NodeId>| -> Vec<Rc<str>> {
             let members = node.and_then(|node| ex.schemas.document.members(node)).unwrap_or_default();
             members.iter().map(|(name, _)| name.clone()).collect()
         };
@@ -275,7 +275,7 @@ impl Expander {
     fn all_but(
         &mut self,
         node: NodeId,
-        texts: &[Box<str>],
+        texts: &[Rc<str>],
         patterns: Vec<Language>,
     ) -> Result<Language, SchemaError> {
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();

@@ -70,7 +70,7 @@ pub(crate) enum NameSet {
     /// Names that neither `properties` nor `patternProperties` of any of these schemas covers.
     Unknown(Rc<[NodeId]>),
     /// Names in which a pattern of the schema's `patternProperties` has a match.
-    Pattern(NodeId, Box<str>),
+    Pattern(NodeId, Rc<str>),
     /// Names that satisfy a schema.
     Schema(Literal),
     /// All names except the keys of this value, which is an object and no schema.
@@ -121,7 +121,7 @@ pub(crate) enum Atom {
     SomeStrings {
         lower: Option<Arc<Dfa>>,
         upper: Option<Arc<Dfa>>,
-        refusal: Refusal,
+        refusal: Rc<Refusal>,
     },
     /// A string has at least this many code points.
     MinLength(u32),
@@ -135,14 +135,14 @@ pub(crate) enum Atom {
     /// An object satisfies `properties`, `patternProperties` and `additionalProperties` of this schema.
     Properties(NodeId),
     /// If an object has the member, its value satisfies the schema.
-    Property(Box<str>, Literal),
-    Require(Box<str>),
-    Forbid(Box<str>),
+    Property(Rc<str>, Literal),
+    Require(Rc<str>),
+    Forbid(Rc<str>),
     /// All member names of an object satisfy the schema.
     Names(Literal),
     /// An object has a member as described.
-    Witness(Witness),
-    UnevaluatedProperties(Unevaluated),
+    Witness(Rc<Witness>),
+    UnevaluatedProperties(Rc<Unevaluated>),
     MinProperties(u32),
     MaxProperties(u32),
     /// An array satisfies `items`, `prefixItems` and `additionalItems` of this schema.
@@ -151,14 +151,14 @@ pub(crate) enum Atom {
     Item(u32, Literal),
     /// The number of matching items of an array is within bounds.
     Count(Count),
-    UnevaluatedItems(Unevaluated),
+    UnevaluatedItems(Rc<Unevaluated>),
     /// All items of an array differ. The node is the schema with the condition.
     Unique(NodeId),
     /// Two items of an array are equal.
     Repeating(NodeId),
     MinItems(u32),
     MaxItems(u32),
-    Refuse(Refusal),
+    Refuse(Rc<Refusal>),
 }
 
 /// A conjunction of conditions in normal form.
@@ -169,7 +169,7 @@ pub(crate) struct Shape {
     pub(crate) strings: Option<Arc<Dfa>>,
     /// If `strings` excludes some valid texts: all valid texts, and the refusal for the case that `strings` is
     /// empty.
-    pub(crate) possible: Option<(Arc<Dfa>, Refusal)>,
+    pub(crate) possible: Option<(Arc<Dfa>, Rc<Refusal>)>,
     /// Separate from `strings`, because a large bound is cheaper as a counted repetition than as an automaton.
     pub(crate) min_length: u32,
     pub(crate) max_length: Option<u32>,
@@ -180,12 +180,12 @@ pub(crate) struct Shape {
     pub(crate) is_integer: bool,
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) properties: Vec<NodeId>,
-    pub(crate) property: Vec<(Box<str>, Literal)>,
-    pub(crate) required: Vec<Box<str>>,
-    pub(crate) forbidden: Vec<Box<str>>,
+    pub(crate) property: Vec<(Rc<str>, Literal)>,
+    pub(crate) required: Vec<Rc<str>>,
+    pub(crate) forbidden: Vec<Rc<str>>,
     pub(crate) names: Vec<Literal>,
-    pub(crate) witnesses: Vec<Witness>,
-    pub(crate) unevaluated_properties: Vec<Unevaluated>,
+    pub(crate) witnesses: Vec<Rc<Witness>>,
+    pub(crate) unevaluated_properties: Vec<Rc<Unevaluated>>,
     pub(crate) min_properties: u32,
     pub(crate) max_properties: Option<u32>,
     /// An object also has one shape of each of these lists, which are about its members alone; see
@@ -194,12 +194,12 @@ pub(crate) struct Shape {
     pub(crate) items: Vec<NodeId>,
     pub(crate) item: Vec<(u32, Literal)>,
     pub(crate) counts: Vec<Count>,
-    pub(crate) unevaluated_items: Vec<Unevaluated>,
+    pub(crate) unevaluated_items: Vec<Rc<Unevaluated>>,
     pub(crate) unique: Option<NodeId>,
     pub(crate) repeating: Option<NodeId>,
     pub(crate) min_items: u32,
     pub(crate) max_items: Option<u32>,
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<Rc<Refusal>>,
 }
 
 impl Shape {

@@ -225,7 +225,7 @@ impl KeywordReader<'_> {
             let other = Atom::Property(name.clone(), Literal::constant(*value).not());
             ways.push(vec![Atom::Types(OBJECT), Atom::Require(name.clone()), other]);
         }
-        let unknown = Witness { names: NameSet::Except(node), value: None };
+        let unknown = Rc::new(Witness { names: NameSet::Except(node), value: None });
         ways.push(vec![Atom::Types(OBJECT), Atom::Witness(unknown)]);
         ways
     }
@@ -341,7 +341,7 @@ impl KeywordReader<'_> {
             ),
             way_out: "write a `pattern`",
         };
-        let texts = Atom::SomeStrings { lower, upper, refusal };
+        let texts = Atom::SomeStrings { lower, upper, refusal: Rc::new(refusal) };
         if self.positive {
             self.found.atoms.push(texts);
         } else {

@@ -162,6 +162,12 @@ fn common(pieces: &[Piece], ranges: &[(u32, u32)]) -> Vec<Piece> {
     parts.collect()
 }
 
+/// The target of each hexadecimal digit, or [`NONE`].
+type Digits = [u32; 16];
+
+/// No target: there are fewer states.
+const NONE: u32 = u32::MAX;
+
 /// The automaton under construction. A state after a character is identified by its state of `dfa`; a state inside
 /// an escape is identified by its targets, so that equal states are one state.
 struct Lifting<'d> {
@@ -179,8 +185,8 @@ struct Lifting<'d> {
     characters: Characters<'d>,
     /// States after a backslash, by the possible characters.
     escapes: FxHashMap<Vec<Piece>, u32>,
-    /// States before a hexadecimal digit, by the target of each digit or `None`.
-    digits: FxHashMap<[Option<u32>; 16], u32>,
+    /// States before a hexadecimal digit, by the targets of the digits.
+    digits: FxHashMap<Digits, u32>,
     /// States before the given number of digits, all of which lead to the same state of `dfa`.
     any: FxHashMap<(StateId, u32), u32>,
     /// States before the given number of digits of a high surrogate, where all low surrogates lead to the same
@@ -238,10 +244,11 @@ impl Lifting<'_> {
                 return Ok(None);
             }
             if left == 0 {
-                let mut next = [None; 16];
+                let mut next = [NONE; 16];
                 for digit in 0xc..16 {
                     let high = first - 0xd800;
-                    next[digit as usize] = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
+                    let after = self.low_half(pieces, high << 2 | (digit - 0xc), 2)?;
+                    next[digit as usize] = after.unwrap_or(NONE);
                 }
                 return match self.digits(next)? {
                     Some(low) => self.pair(low).map(Some),
@@ -260,9 +267,9 @@ impl Lifting<'_> {
                 return self.last_digit(pieces, first);
             }
         }
-        let mut next = [None; 16];
+        let mut next = [NONE; 16];
         for (digit, next) in (0..).zip(&mut next) {
-            *next = self.unit(pieces, prefix << 4 | digit, left - 1)?;
+            *next = self.unit(pieces, prefix << 4 | digit, left - 1)?.unwrap_or(NONE);
         }
         self.digits(next)
     }
@@ -281,19 +288,21 @@ impl Lifting<'_> {
         if left == 1 {
             return self.last_digit(pieces, first);
         }
-        let mut next = [None; 16];
+        let mut next = [NONE; 16];
         for (digit, next) in (0..).zip(&mut next) {
-            *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?;
+            *next = self.low_half(pieces, prefix << 4 | digit, left - 1)?.unwrap_or(NONE);
         }
         self.digits(next)
     }
 
     /// The state before the last digit of the code points `first` to `first + 15`.
     fn last_digit(&mut self, pieces: &[Piece], first: u32) -> Result<Option<u32>, RegexError> {
-        let mut next = [None; 16];
-        for piece in common(pieces, &[(first, first + 15)]) {
+        let mut next = [NONE; 16];
+        let from = pieces.partition_point(|piece| piece.last < first);
+        for piece in pieces[from..].iter().take_while(|piece| piece.first <= first + 15) {
             let after = self.text(piece.target, true)?;
-            next[(piece.first - first) as usize..=(piece.last - first) as usize].fill(Some(after));
+            let (first, last) = (piece.first.max(first) - first, piece.last.min(first + 15) - first);
+            next[first as usize..=last as usize].fill(after);
         }
         self.digits(next)
     }
@@ -307,7 +316,7 @@ impl Lifting<'_> {
             return Ok(*id);
         }
         let next = self.any(target, left - 1)?;
-        let id = self.some_digits([Some(next); 16])?;
+        let id = self.some_digits([next; 16])?;
         self.any.insert((target, left), id);
         Ok(id)
     }
@@ -318,11 +327,12 @@ impl Lifting<'_> {
         }
         let id = if left == 0 {
             let after = self.any(target, 2)?;
-            let low = self.some_digits(std::array::from_fn(|digit| (digit >= 0xc).then_some(after)))?;
+            let low =
+                self.some_digits(std::array::from_fn(|digit| if digit >= 0xc { after } else { NONE }))?;
             self.pair(low)?
         } else {
             let next = self.any_high(target, left - 1)?;
-            self.some_digits([Some(next); 16])?
+            self.some_digits([next; 16])?
         };
         self.any_high.insert((target, left), id);
         Ok(id)
@@ -347,12 +357,12 @@ impl Lifting<'_> {
 
     /// The state with the target `next[d]` for each hexadecimal digit d, of either case; `None` if no digit has a
     /// target.
-    fn digits(&mut self, next: [Option<u32>; 16]) -> Result<Option<u32>, RegexError> {
-        if next == [None; 16] { Ok(None) } else { self.some_digits(next).map(Some) }
+    fn digits(&mut self, next: Digits) -> Result<Option<u32>, RegexError> {
+        if next == [NONE; 16] { Ok(None) } else { self.some_digits(next).map(Some) }
     }
 
     /// As [`digits`](Self::digits), if some digit has a target.
-    fn some_digits(&mut self, next: [Option<u32>; 16]) -> Result<u32, RegexError> {
+    fn some_digits(&mut self, next: Digits) -> Result<u32, RegexError> {
         if let Some(id) = self.digits.get(&next) {
             return Ok(*id);
         }
@@ -362,8 +372,8 @@ impl Lifting<'_> {
             let mut first = *bytes;
             for run in next.chunk_by(|left, right| left == right) {
                 let after = first + u8::try_from(run.len()).expect("at most ten");
-                if let Some(target) = run[0] {
-                    self.edges.edge(id, first..=after - 1, target);
+                if run[0] != NONE {
+                    self.edges.edge(id, first..=after - 1, run[0]);
                 }
                 first = after;
             }

@@ -49,7 +49,11 @@ fn an_ignored_text_is_as_long_as_possible() {
     let two = "start: \"a\" \"b\"\n%ignore /[ c]+#?/\n%ignore / (#b)?/\n";
     check(two, &["ab", "a c # #bb", "ac#c #b"], &["ac #bb", "a #bc #bb"]);
     // What two ignored texts divide wrongly may go on with the first byte of what follows.
-    check("start: \"a\" (\"b\" \"a\")*\n%ignore /##|#/\n%ignore / (#b)?/\n", &["a # ba", "a #bba"], &["a #ba"]);
+    check(
+        "start: \"a\" (\"b\" \"a\")*\n%ignore /##|#/\n%ignore / (#b)?/\n",
+        &["a # ba", "a #bba"],
+        &["a #ba"],
+    );
     // `_` is ignored alone, and a terminal begins with it.
     check("start: A B\nA: \"a\"\nB: /_?b/\n%ignore /_+/\n", &["ab", "a_b", "a__b"], &["a_"]);
 }
