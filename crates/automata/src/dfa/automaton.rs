@@ -168,6 +168,16 @@ impl Dfa {
         Some(Self { table: minimize::minimized(table)?.canonical() })
     }
 
+    /// The DFA with a `table` in canonical form, all of whose states have different languages and texts.
+    pub(crate) fn from_canonical(table: Table) -> Self {
+        debug_assert_eq!(
+            minimize::minimized(table.clone()).map(|table| table.len()),
+            Some(table.len()),
+            "states have the same language"
+        );
+        Self { table }
+    }
+
     /// As [`from_table`](Self::from_table), for a `table` in canonical form whose states have pairwise different
     /// languages.
     pub(crate) fn from_distinct(table: Table) -> Option<Self> {
@@ -176,12 +186,7 @@ impl Dfa {
         if table.len() < states {
             return Self::from_table(table.canonical());
         }
-        debug_assert_eq!(
-            minimize::minimized(table.clone()).map(|table| table.len()),
-            Some(states),
-            "states have the same language"
-        );
-        Some(Self { table })
+        Some(Self::from_canonical(table))
     }
 
     /// The state before the first byte.

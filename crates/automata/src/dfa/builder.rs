@@ -5,7 +5,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::table::{DEAD, Table};
+use super::{
+    numbering,
+    table::{DEAD, Table},
+};
 use crate::{Dfa, Limits, RegexError, StateId, dfa::Cuts};
 
 /// The memory of a state or an edge while it is collected, in bytes.
@@ -35,8 +38,8 @@ const EDGE_BYTES: usize = 12;
 #[derive(Clone, Debug)]
 pub struct DfaBuilder {
     limits: Limits,
-    accepting: Vec<bool>,
-    edges: Vec<(u32, RangeInclusive<u8>, u32)>,
+    pub(super) accepting: Vec<bool>,
+    pub(super) edges: Vec<(u32, RangeInclusive<u8>, u32)>,
 }
 
 impl DfaBuilder {
@@ -90,8 +93,12 @@ impl DfaBuilder {
     ///
     /// If an edge names a state that was not added.
     pub fn build(self) -> Result<Dfa, RegexError> {
-        // The canonical form drops unreachable states; `from_table` requires that.
-        Dfa::from_table(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
+        let table = match numbering::canonical(&self.accepting, &self.edges, &self.limits)? {
+            Some(table) => table,
+            // The canonical form drops unreachable states; `from_table` requires that.
+            None => self.table()?.canonical(),
+        };
+        Dfa::from_table(table).ok_or(RegexError::MatchesNothing)
     }
 
     /// As [`build`](Self::build), for reachable states with pairwise different languages: it skips the minimisation,
@@ -106,10 +113,14 @@ impl DfaBuilder {
     ///
     /// As [`build`](Self::build); and in debug builds if two states have the same language.
     pub fn build_distinct(self) -> Result<Dfa, RegexError> {
+        if let Some(table) = numbering::canonical(&self.accepting, &self.edges, &self.limits)? {
+            debug_assert_eq!(Some(&table), self.table()?.canonical().trimmed().as_ref());
+            return Ok(Dfa::from_canonical(table));
+        }
         Dfa::from_distinct(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
     }
 
-    fn table(self) -> Result<Table, RegexError> {
+    pub(super) fn table(&self) -> Result<Table, RegexError> {
         let Self { limits, accepting, edges } = self;
         if accepting.is_empty() {
             return Err(RegexError::MatchesNothing);
@@ -123,8 +134,9 @@ impl DfaBuilder {
         }
         let mut table = Table::new(classes);
         table.next = vec![DEAD; accepting.len() * table.classes.len()];
-        table.accepting = accepting;
+        table.accepting.clone_from(accepting);
         for (from, bytes, to) in edges {
+            let (from, to) = (*from, *to);
             assert!((to as usize) < table.len(), "an edge leads to state {to} of {}", table.len());
             let first = usize::from(table.classes.get(*bytes.start()));
             let last = usize::from(table.classes.get(*bytes.end()));

@@ -42,6 +42,7 @@ mod factors;
 mod look;
 pub(crate) mod minimize;
 pub(crate) mod nfa;
+mod numbering;
 pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod utf8;

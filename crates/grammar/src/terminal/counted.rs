@@ -183,9 +183,14 @@ impl Units {
         &self.close
     }
 
-    /// Whether a text goes on with `byte` from `at` on.
-    pub fn steps(&self, at: StateId, byte: u8) -> bool {
-        self.dfa.step(at, byte).is_some()
+    /// The automaton of the texts.
+    pub fn dfa(&self) -> &Dfa {
+        &self.dfa
+    }
+
+    /// Whether a unit ends where the state is entered.
+    pub fn ends(&self, state: StateId) -> bool {
+        self.states[state.index()].ends
     }
 
     /// The bytes that are units and lead back to `at`.

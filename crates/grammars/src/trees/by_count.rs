@@ -17,7 +17,7 @@ use unskew_grammar::kit::terminal::counted::{Bounds, Units};
 
 use super::{
     nodes::{Tokens, TreeNode},
-    permissive::ByteLists,
+    permissive::{ByteLists, returning},
     suffixes::Exit,
 };
 
@@ -72,8 +72,8 @@ pub(crate) fn beyond(
 impl TokensByCount {
     /// `root` is the node of the automaton of `units` in the state `at`.
     ///
-    /// Most tokens that stay inside have one unit for each byte: those that are read neither byte by byte nor beyond
-    /// ASCII are few.
+    /// Most tokens that stay inside have one unit for each character. The others have a byte with which something else
+    /// begins, and are read.
     pub(crate) fn new(
         units: &Units,
         at: StateId,
@@ -82,10 +82,16 @@ impl TokensByCount {
         lists: &ByteLists,
     ) -> Self {
         let single = units.single(at);
+        let beyond_ascii = match units.ends(at) {
+            true => returning(units.dfa(), at, |state| !units.ends(state)),
+            false => [false; 128],
+        };
+        let is_read = |byte: u8| match byte.checked_sub(128) {
+            None => units.dfa().step(at, byte).is_some() && !single[usize::from(byte)],
+            Some(byte) => !beyond_ascii[usize::from(byte)],
+        };
         let mut read = TokenMask::new(vocabulary.len());
-        let goes_on = |byte: &u8| units.steps(at, *byte) && !single[usize::from(*byte)];
-        let lists = (0..128).filter(goes_on).map(|byte| lists.having(byte)).chain([lists.beyond_ascii()]);
-        lists.flatten().for_each(|token| read.as_mut().insert(*token));
+        lists.having_any(is_read).for_each(|token| read.as_mut().insert(token));
         let (none, is_last) = units.cost(at, &[], &single);
         let text = |token: TokenId| vocabulary.text(token).unwrap_or_default();
         let mut all = TokenMask::new(vocabulary.len());
@@ -94,7 +100,10 @@ impl TokensByCount {
             let text = text(token);
             let (cost, is_last) = match read.contains(token) {
                 true => units.cost(at, text, &single),
-                false => (number(text.len()) + none, is_last),
+                false => {
+                    let characters = text.iter().filter(|byte| !(0x80..0xC0).contains(*byte));
+                    (number(characters.count()) + none, is_last)
+                }
             };
             if is_last {
                 closing.push((token, cost));

@@ -149,9 +149,11 @@ impl ByteLists {
         &self.having[usize::from(byte)]
     }
 
-    /// The tokens with other bytes than those of ASCII.
-    pub(crate) fn beyond_ascii(&self) -> &[TokenId] {
-        &self.beyond_ascii
+    /// The tokens that have one of the bytes, those being bytes of ASCII or first bytes of longer characters; and the
+    /// tokens that are no whole characters.
+    pub(crate) fn having_any(&self, has: impl Fn(u8) -> bool) -> impl Iterator<Item = TokenId> {
+        let lists = (0..=u8::MAX).filter(move |byte| has(*byte)).map(|byte| self.having(byte));
+        lists.chain([&self.odd[..]]).flatten().copied()
     }
 
     /// The tokens of `dfa` from `start` on; `None` if a walk is the better way. A token leaves the automaton where it
@@ -355,6 +357,18 @@ impl Closure {
         }
         Some(Self { states, safe, depth: (!is_whole).then_some(at) })
     }
+}
+
+/// By byte beyond ASCII: whether all characters that begin with it lead from `at` back to `at`. None does if one of them
+/// leads to another state, or comes by a state that is not `inside` of it.
+pub(crate) fn returning(dfa: &Dfa, at: StateId, inside: impl Fn(StateId) -> bool) -> [bool; 128] {
+    let mut returning = [false; 128];
+    let mut read = Inside::default();
+    read.read(dfa, (at, 0), |bytes, is_read| {
+        bytes.for_each(|byte| returning[usize::from(byte) - 128] = is_read);
+    });
+    let is_one = read.ends.iter().all(|end| *end == at) && read.known.keys().all(|(state, _)| inside(*state));
+    if is_one { returning } else { [false; 128] }
 }
 
 /// The states of an automaton inside of characters beyond ASCII.
