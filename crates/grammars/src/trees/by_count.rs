@@ -12,7 +12,7 @@
 //! vocabulary, a millisecond, and a text needs one of them every few characters.
 
 use unskew_automata::StateId;
-use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary, ids::number};
+use unskew_core::{MaskRef, TokenId, TokenMask, Vocabulary};
 use unskew_grammar::kit::terminal::counted::{Bounds, Units};
 
 use super::{
@@ -97,13 +97,9 @@ impl TokensByCount {
         let mut all = TokenMask::new(vocabulary.len());
         let (mut open, mut closing) = (Vec::with_capacity(vocabulary.len()), Vec::new());
         let mut add = |token: TokenId| {
-            let text = text(token);
             let (cost, is_last) = match read.contains(token) {
-                true => units.cost(at, text, &single),
-                false => {
-                    let characters = text.iter().filter(|byte| !(0x80..0xC0).contains(*byte));
-                    (number(characters.count()) + none, is_last)
-                }
+                true => units.cost(at, text(token), &single),
+                false => (lists.characters(token) + none, is_last),
             };
             if is_last {
                 closing.push((token, cost));

@@ -43,6 +43,8 @@ pub(crate) struct ByteLists {
     longest: Box<[TokenId]>,
     /// By number of bytes: how many tokens have more.
     longer: Box<[usize]>,
+    /// By token: how many characters begin in it.
+    characters: Box<[u32]>,
 }
 
 /// The automaton of UTF-8 (RFC 3629, section 4) without ASCII: by state, ranges of bytes and the next state. State 0
@@ -83,6 +85,7 @@ impl ByteLists {
             + size_of_val(&self.odd[..])
             + size_of_val(&self.longest[..])
             + size_of_val(&self.longer[..])
+            + size_of_val(&self.characters[..])
     }
 
     /// O(b) for b bytes of tokens.
@@ -91,6 +94,7 @@ impl ByteLists {
         let (mut beyond_ascii, mut odd) = (Vec::new(), Vec::new());
         let mut whole = TokenMask::new(vocabulary.len());
         let mut by_len: Vec<Vec<TokenId>> = Vec::new();
+        let mut characters = vec![0; vocabulary.len()];
         for (token, text) in vocabulary.text_tokens().filter(|(_, text)| !text.is_empty()) {
             let (mut utf8, mut is_ascii) = (Some(0), true);
             if by_len.len() <= text.len() {
@@ -98,6 +102,7 @@ impl ByteLists {
             }
             by_len[text.len()].push(token);
             for byte in text {
+                characters[token.index()] += u32::from(!(0x80..0xC0).contains(byte));
                 if !(0x80..0xC2).contains(byte) {
                     let tokens = &mut having[usize::from(*byte)];
                     if tokens.last() != Some(&token) {
@@ -132,6 +137,7 @@ impl ByteLists {
         Self {
             longest: by_len.into_iter().rev().flatten().collect(),
             longer: longer.into(),
+            characters: characters.into(),
             having: having.into_iter().map(Vec::into_boxed_slice).collect(),
             beyond_ascii: beyond_ascii.into(),
             whole,
@@ -147,6 +153,11 @@ impl ByteLists {
     /// The tokens that contain a byte of ASCII, or one with which a longer character begins.
     pub(crate) fn having(&self, byte: u8) -> &[TokenId] {
         &self.having[usize::from(byte)]
+    }
+
+    /// The number of characters that begin in a token.
+    pub(crate) fn characters(&self, token: TokenId) -> u32 {
+        self.characters[token.index()]
     }
 
     /// The tokens that have one of the bytes, those being bytes of ASCII or first bytes of longer characters; and the

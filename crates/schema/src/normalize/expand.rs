@@ -18,7 +18,7 @@ use std::{rc::Rc, sync::Arc};
 use super::{
     expander::{Branch, Expander},
     keywords,
-    shape::{ARRAY, Atom, Choice, NUMBER, OBJECT, STRING, Shape},
+    shape::{ARRAY, Atom, Choice, Conditions, NUMBER, OBJECT, STRING, Shape},
 };
 use crate::{
     SchemaError,
@@ -335,6 +335,17 @@ impl Expander {
         Ok(())
     }
 
+    /// The conditions of a constant, or of a schema that is an object.
+    pub(super) fn conditions_of(&mut self, literal: Literal) -> Result<Rc<Conditions>, SchemaError> {
+        if let Some(known) = self.conditions.get(&literal, self.open_searches > 0) {
+            return Ok(Rc::clone(known));
+        }
+        let cuts = self.cut_searches;
+        let made = Rc::new(keywords::conditions(self, literal)?);
+        self.conditions.insert(literal, Rc::clone(&made), self.is_rough(cuts));
+        Ok(made)
+    }
+
     fn schema(&mut self, branch: &mut Branch, literal: Literal) -> Result<(), SchemaError> {
         match self.schemas.document.value(literal.node) {
             Value::Bool(all) if !literal.constant => {
@@ -344,15 +355,7 @@ impl Expander {
                 Ok(())
             }
             value if literal.constant || matches!(value, Value::Object(_)) => {
-                let conditions = match self.conditions.get(&literal, self.open_searches > 0) {
-                    Some(known) => Rc::clone(known),
-                    None => {
-                        let cuts = self.cut_searches;
-                        let made = Rc::new(keywords::conditions(self, literal)?);
-                        self.conditions.insert(literal, Rc::clone(&made), self.is_rough(cuts));
-                        made
-                    }
-                };
+                let conditions = self.conditions_of(literal)?;
                 // Conditions go to the front, so that members keep the order of the text.
                 for atom in conditions.atoms.iter().rev() {
                     branch.todo.push_front(atom.clone());

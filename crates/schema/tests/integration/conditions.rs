@@ -318,3 +318,36 @@ fn thirty_independent_conditions() {
         assert_eq!(compiled.accepts(backwards), order == MemberOrder::Any);
     }
 }
+
+/// Addresses of which exactly one kind must fit. In each kind the code has the same condition, so that one code which is
+/// too long breaks all other kinds: a branch that has it decides nothing more, where 2^12 branches chose for each kind.
+#[test]
+fn a_condition_that_holds_is_no_choice() {
+    let states = |kind: usize| (0..40).map(move |state| format!("s{}", kind + state)).collect::<Vec<_>>();
+    let one = |kind: usize| {
+        json!({"properties": {
+            "kind": {"enum": [format!("k{kind}")]}, "state": {"enum": states(kind)}, "code": {"type": "string", "maxLength": 3},
+        }})
+    };
+    let mut kinds: Vec<Value> = (0..12).map(one).collect();
+    kinds.push(
+        json!({"properties": {"kind": {"enum": ["other"]}, "code": {"type": "string", "maxLength": 6}}}),
+    );
+    let schema = json!({"type": "object", "oneOf": kinds}).to_string();
+    let mut limits = SchemaLimits::default();
+    limits.alternatives = 2_000;
+    let compiled = compiled(&schema, MemberOrder::Any, &limits).unwrap_or_else(|error| panic!("{error}"));
+    for (text, accepted) in [
+        (r#"{"kind":"k3","state":"s5","code":"abc"}"#, true),
+        (r#"{"kind":"k3","state":"s60"}"#, false),
+        (r#"{"kind":"k3","code":"abcd"}"#, false),
+        (r#"{"kind":"other","state":"s5","code":"abcdef"}"#, true),
+        // Without a kind, the last one fits, and one more where the state and the code do.
+        (r#"{"state":"s5","code":"abc"}"#, false),
+        (r#"{"state":"s5","code":"abcd"}"#, true),
+        (r#"{"state":"x","code":"abc"}"#, true),
+        (r#"{"code":"abcdefg"}"#, false),
+    ] {
+        assert_eq!(compiled.accepts(text), accepted, "{text}");
+    }
+}

@@ -3,7 +3,7 @@
 use crate::common::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
-use unskew_schema::{SchemaOptions, Whitespace};
+use unskew_schema::{SchemaLimits, SchemaOptions, Whitespace};
 
 /// Spellings of a text as JSON: as it is, and with one character, all of them or those beyond ASCII as escapes.
 fn spellings(text: &str) -> Vec<String> {
@@ -80,5 +80,71 @@ fn one_text_beyond_ascii_costs_no_other_text_anything() {
         let mut accepts = compiled.reader();
         assert!(list.iter().all(|text| accepts(&json!(text).to_string())));
         assert!(!accepts("\"e\""));
+    }
+}
+
+/// Lists of texts among the alternatives of a choice are one alternative, so that a hundred members with a pattern do not
+/// have a hundred branches each.
+#[test]
+fn lists_of_texts_are_one_alternative() {
+    let names: Vec<String> = (0..100).map(|number| format!("task{number}")).collect();
+    let lists: Vec<_> = names.iter().map(|name| json!({"enum": [name], "description": name})).collect();
+    let way = |name: &String| {
+        let members = json!({"task": {"pattern": format!("^{name}$")}, "size": {"const": name}});
+        json!({"properties": members, "required": ["task"]})
+    };
+    let ways: Vec<_> = names.iter().map(way).collect();
+    let (mut options, mut limits) = (SchemaOptions::default(), SchemaLimits::default());
+    options.whitespace = Whitespace::Compact;
+    limits.alternatives = 2_000;
+    for key in ["anyOf", "oneOf"] {
+        let schema = json!({"type": "object", "properties": {"task": {key: lists}}, "anyOf": ways});
+        let compiled = Bytes::new().compile_within(&schema.to_string(), &options, &limits).unwrap();
+        for (text, accepted) in [
+            (r#"{"task":"task7","size":"task7"}"#, true),
+            (r#"{"task":"task99"}"#, true),
+            (r#"{"task":"task7","size":"task8"}"#, false),
+            (r#"{"task":"task100"}"#, false),
+            (r#"{"task":7}"#, false),
+        ] {
+            assert_eq!(compiled.accepts(text), accepted, "{key}: {text}");
+        }
+    }
+    for (schema, accepted, rejected) in [
+        (
+            json!({"oneOf": [{"enum": ["a", "b"]}, {"enum": ["b", "c", "c"]}]}),
+            &["\"a\"", "\"c\""][..],
+            &["\"b\""][..],
+        ),
+        (json!({"oneOf": [{"const": "a"}, {"const": "a"}]}), &[], &["\"a\"", "1"]),
+        (
+            json!({"oneOf": [{"const": "a"}, {"const": "b"}, {"type": "null"}]}),
+            &["\"a\"", "null"],
+            &["\"c\"", "1"],
+        ),
+        (
+            json!({"anyOf": [{"const": "a"}, {"enum": ["b", ""]}, {"minimum": 3}]}),
+            &["\"\"", "3", "\"x\""],
+            &["2"],
+        ),
+        (
+            json!({"anyOf": [{"const": "a", "enum": ["b"]}, {"const": "c"}, {"enum": ["d", 1]}]}),
+            &["\"c\"", "1"],
+            &["\"a\""],
+        ),
+        (
+            json!({"anyOf": [{"const": "a"}, {"const": "b"}], "not": {"const": "a"}}),
+            &["\"b\""],
+            &["\"a\"", "null"],
+        ),
+        (json!({"not": {"anyOf": [{"const": "a"}, {"const": "b"}]}}), &["\"c\"", "1"], &["\"a\"", "\"b\""]),
+    ] {
+        match Bytes::new().compile_with(&schema.to_string(), &options) {
+            Ok(compiled) => {
+                accepted.iter().for_each(|text| assert!(compiled.accepts(text), "{schema}: {text}"));
+                rejected.iter().for_each(|text| assert!(!compiled.accepts(text), "{schema}: {text}"));
+            }
+            Err(error) => assert!(accepted.is_empty(), "{schema}: {error}"),
+        }
     }
 }
