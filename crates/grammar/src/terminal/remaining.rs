@@ -3,7 +3,6 @@
 //! A scope may use each text of a distinct terminal once, so it must not run out of texts. Counting them once
 //! per automaton answers that for every state.
 
-use petgraph::graph::DiGraph;
 use unskew_automata::{Dfa, StateId};
 
 use super::difference::Difference;
@@ -30,30 +29,43 @@ impl Remaining {
 
     /// Counts the texts of `dfa`. O(n) for n states and edges.
     pub fn new(dfa: &Dfa) -> Self {
-        let mut graph = DiGraph::<(), ()>::with_capacity(dfa.len(), dfa.len());
-        let nodes: Vec<_> = dfa.states().map(|_| graph.add_node(())).collect();
+        // With the number of their bytes, and by target: the automaton is read once.
+        let mut edges: Vec<(StateId, StateId, u32)> = Vec::with_capacity(dfa.len());
+        let mut left = vec![0u32; dfa.len()];
+        let mut begins = vec![0; dfa.len() + 1];
         for state in dfa.states() {
             for edge in dfa.edges(state) {
-                graph.add_edge(nodes[state.index()], nodes[edge.target.index()], ());
+                let bytes = u32::try_from(edge.bytes.count()).expect("at most 256");
+                edges.push((state, edge.target, bytes));
+                left[state.index()] += 1;
+                begins[edge.target.index() + 1] += 1;
             }
         }
-        let mut counts = vec![0u32; dfa.len()];
-        // Kosaraju's algorithm returns the components in reverse topological order, so successors are counted
-        // first. The automaton is trimmed, so a state on a cycle has infinitely many texts.
-        for component in petgraph::algo::kosaraju_scc(&graph) {
-            for node in &component {
-                let state = StateId::from_index(node.index());
-                let is_cyclic = component.len() > 1 || graph.contains_edge(*node, *node);
-                let ways = dfa.edges(state).map(|edge| {
-                    let bytes = u32::try_from(edge.bytes.clone().count()).expect("at most 256");
-                    bytes.saturating_mul(counts[edge.target.index()])
-                });
-                let ends = u32::from(dfa.is_accepting(state));
-                counts[node.index()] = if is_cyclic { MANY } else { ways.fold(ends, u32::saturating_add) };
+        let goes_on: Vec<bool> = left.iter().map(|left| *left > 0).collect();
+        (0..dfa.len()).for_each(|state| begins[state + 1] += begins[state]);
+        let (mut entering, mut at) = (vec![(StateId::from_index(0), 0); edges.len()], begins.clone());
+        for (source, target, bytes) in edges {
+            entering[at[target.index()]] = (source, bytes);
+            at[target.index()] += 1;
+        }
+        // From the ends on: a state is counted after all that follow. The automaton is trimmed, so one that comes to a
+        // circle has infinitely many texts.
+        let ends = |state: StateId| u32::from(dfa.is_accepting(state));
+        let mut counts: Vec<u32> = dfa.states().map(ends).collect();
+        let mut counted: Vec<StateId> = dfa.states().filter(|state| left[state.index()] == 0).collect();
+        while let Some(state) = counted.pop() {
+            let here = counts[state.index()];
+            for (source, bytes) in &entering[begins[state.index()]..begins[state.index() + 1]] {
+                let source = source.index();
+                counts[source] = counts[source].saturating_add(bytes.saturating_mul(here));
+                left[source] -= 1;
+                if left[source] == 0 {
+                    counted.push(StateId::from_index(source));
+                }
             }
         }
-        let goes_on = |state: StateId| dfa.edges(state).next().is_some();
-        let is_scarce = dfa.states().any(|state| counts[state.index()] < MANY && goes_on(state));
+        left.iter().zip(&mut counts).filter(|(left, _)| **left > 0).for_each(|(_, count)| *count = MANY);
+        let is_scarce = counts.iter().zip(goes_on).any(|(count, goes_on)| *count < MANY && goes_on);
         Self { counts: counts.into(), is_scarce }
     }
 
