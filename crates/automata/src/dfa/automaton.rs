@@ -178,17 +178,6 @@ impl Dfa {
         Self { table }
     }
 
-    /// As [`from_table`](Self::from_table), for a `table` in canonical form whose states have pairwise different
-    /// languages.
-    pub(crate) fn from_distinct(table: Table) -> Option<Self> {
-        let states = table.len();
-        let table = table.trimmed()?;
-        if table.len() < states {
-            return Self::from_table(table.canonical());
-        }
-        Some(Self::from_canonical(table))
-    }
-
     /// The state before the first byte.
     #[inline]
     pub fn start(&self) -> StateId {

@@ -6,10 +6,10 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    numbering,
-    table::{DEAD, Table},
+    numbering::{self, GivenEdge},
+    table::DEAD,
 };
-use crate::{Dfa, Limits, RegexError, StateId, dfa::Cuts};
+use crate::{Dfa, Limits, RegexError};
 
 /// The memory of a state or an edge while it is collected, in bytes.
 const EDGE_BYTES: usize = 12;
@@ -39,7 +39,7 @@ const EDGE_BYTES: usize = 12;
 pub struct DfaBuilder {
     limits: Limits,
     pub(super) accepting: Vec<bool>,
-    pub(super) edges: Vec<(u32, RangeInclusive<u8>, u32)>,
+    pub(super) edges: Vec<GivenEdge>,
 }
 
 impl DfaBuilder {
@@ -93,12 +93,8 @@ impl DfaBuilder {
     ///
     /// If an edge names a state that was not added.
     pub fn build(self) -> Result<Dfa, RegexError> {
-        let table = match numbering::canonical(&self.accepting, &self.edges, &self.limits)? {
-            Some(table) => table,
-            // The canonical form drops unreachable states; `from_table` requires that.
-            None => self.table()?.canonical(),
-        };
-        Dfa::from_table(table).ok_or(RegexError::MatchesNothing)
+        let made = numbering::canonical(&self.accepting, &self.edges, &self.limits)?;
+        made.and_then(|(table, _)| Dfa::from_table(table)).ok_or(RegexError::MatchesNothing)
     }
 
     /// As [`build`](Self::build), for reachable states with pairwise different languages: it skips the minimisation,
@@ -113,36 +109,13 @@ impl DfaBuilder {
     ///
     /// As [`build`](Self::build); and in debug builds if two states have the same language.
     pub fn build_distinct(self) -> Result<Dfa, RegexError> {
-        if let Some(table) = numbering::canonical(&self.accepting, &self.edges, &self.limits)? {
-            debug_assert_eq!(Some(&table), self.table()?.canonical().trimmed().as_ref());
-            return Ok(Dfa::from_canonical(table));
-        }
-        Dfa::from_distinct(self.table()?.canonical()).ok_or(RegexError::MatchesNothing)
-    }
-
-    pub(super) fn table(&self) -> Result<Table, RegexError> {
-        let Self { limits, accepting, edges } = self;
-        if accepting.is_empty() {
-            return Err(RegexError::MatchesNothing);
-        }
-        let mut cuts = Cuts::default();
-        edges.iter().for_each(|(_, bytes, _)| cuts.around(*bytes.start(), *bytes.end()));
-        let classes = cuts.to_classes();
-        let bytes = accepting.len() * classes.len() * size_of::<u32>();
-        if bytes > limits.dfa_bytes {
-            return Err(RegexError::DfaTooLarge { bytes, limit: limits.dfa_bytes });
-        }
-        let mut table = Table::new(classes);
-        table.next = vec![DEAD; accepting.len() * table.classes.len()];
-        table.accepting.clone_from(accepting);
-        for (from, bytes, to) in edges {
-            let (from, to) = (*from, *to);
-            assert!((to as usize) < table.len(), "an edge leads to state {to} of {}", table.len());
-            let first = usize::from(table.classes.get(*bytes.start()));
-            let last = usize::from(table.classes.get(*bytes.end()));
-            table.row_mut(StateId(from))[first..=last].fill(to);
-        }
-        Ok(table)
+        let made = numbering::canonical(&self.accepting, &self.edges, &self.limits)?;
+        // States that differ by a state without a text alone are equal.
+        let made = made.and_then(|(table, is_whole)| match is_whole {
+            true => Some(Dfa::from_canonical(table)),
+            false => Dfa::from_table(table),
+        });
+        made.ok_or(RegexError::MatchesNothing)
     }
 }
 

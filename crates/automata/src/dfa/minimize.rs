@@ -1,9 +1,9 @@
 //! The smallest DFA of a language: equal rows where texts end, and Hopcroft's partition refinement.
 //!
-//! States from which no circle is reached have finitely many texts, and two of them have the same ones exactly if their
-//! rows are equal once those of their targets are (Revuz, "Minimisation of acyclic deterministic automata in linear
-//! time", 1992). They are merged from the ends on, in O(n k). A list of words, or an expression with a bounded length, needs
-//! no more.
+//! States from which no circle is reached have finitely many texts, and two of them have the same ones exactly if
+//! their rows are equal once those of their targets are (Revuz, "Minimisation of acyclic deterministic automata in
+//! linear time", 1992). They are merged from the ends on, in O(n k). A list of words, or an expression with a bounded
+//! length, needs no more.
 //!
 //! The refinement does the rest.
 //! States are in one block until a difference between them is found. The first difference is acceptance. A block on

@@ -80,8 +80,8 @@ impl Table {
         if alive.iter().all(|alive| *alive) { Some(self) } else { self.with_states(&alive) }
     }
 
-    /// The table with the states that `stays` has alone, by state. Transitions to others are gone. `None` if the start is
-    /// one of those.
+    /// The table with the states that `stays` has alone, by state. Transitions to others are gone. `None` if the
+    /// start is one of those.
     pub(crate) fn with_states(mut self, stays: &[bool]) -> Option<Self> {
         if !stays[self.start.index()] {
             return None;

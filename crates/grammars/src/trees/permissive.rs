@@ -370,8 +370,8 @@ impl Closure {
     }
 }
 
-/// By byte beyond ASCII: whether all characters that begin with it lead from `at` back to `at`. None does if one of them
-/// leads to another state, or comes by a state that is not `inside` of it.
+/// By byte beyond ASCII: whether all characters that begin with it lead from `at` back to `at`. None does if one of
+/// them leads to another state, or comes by a state that is not `inside` of it.
 pub(crate) fn returning(dfa: &Dfa, at: StateId, inside: impl Fn(StateId) -> bool) -> [bool; 128] {
     let mut returning = [false; 128];
     let mut read = Inside::default();

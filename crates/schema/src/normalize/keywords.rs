@@ -83,6 +83,9 @@ fn forbids(way: &[Atom], name: &str) -> bool {
     matches!(way, [Atom::Types(OBJECT), Atom::Forbid(of)] if **of == *name)
 }
 
+/// The texts that a schema lists.
+type Texts = Vec<Rc<str>>;
+
 /// Collects the conditions of one schema, keyword by keyword.
 pub(crate) struct KeywordReader<'e> {
     pub(crate) ex: &'e mut Expander,
@@ -295,8 +298,9 @@ impl KeywordReader<'_> {
     }
 
     /// The texts of schemas that list texts and have no other condition, and the other schemas. 238 of them are one
-    /// alternative, which is compared with others once and not 238 times. All are others where there are fewer than two.
-    fn lists(&mut self, schemas: Vec<Literal>) -> Result<(Vec<Vec<Rc<str>>>, Vec<Literal>), SchemaError> {
+    /// alternative, which is compared with others once and not 238 times. All are others where there are fewer than
+    /// two.
+    fn lists(&mut self, schemas: Vec<Literal>) -> Result<(Vec<Texts>, Vec<Literal>), SchemaError> {
         let (mut lists, mut others) = (vec![], vec![]);
         for schema in &schemas {
             let list = match self.ex.is_listed(*schema) && !schema.constant && schema.positive {
@@ -312,7 +316,7 @@ impl KeywordReader<'_> {
     }
 
     /// The texts that a schema lists, if it has no other condition.
-    fn listed(&mut self, schema: Literal) -> Result<Option<Vec<Rc<str>>>, SchemaError> {
+    fn listed(&mut self, schema: Literal) -> Result<Option<Texts>, SchemaError> {
         let conditions = self.ex.conditions_of(schema)?;
         let is_list = matches!(&conditions.atoms[..], [Atom::Types(STRING), Atom::Strings(Some(_))]);
         if !is_list || !conditions.choices.is_empty() || !conditions.first.is_empty() {

@@ -319,8 +319,9 @@ fn thirty_independent_conditions() {
     }
 }
 
-/// Addresses of which exactly one kind must fit. In each kind the code has the same condition, so that one code which is
-/// too long breaks all other kinds: a branch that has it decides nothing more, where 2^12 branches chose for each kind.
+/// Addresses of which exactly one kind must fit. In each kind the code has the same condition, so that one code which
+/// is too long breaks all other kinds: a branch that has it decides nothing more, where 2^12 branches chose for each
+/// kind.
 #[test]
 fn a_condition_that_holds_is_no_choice() {
     let states = |kind: usize| (0..40).map(move |state| format!("s{}", kind + state)).collect::<Vec<_>>();

@@ -83,8 +83,8 @@ fn one_text_beyond_ascii_costs_no_other_text_anything() {
     }
 }
 
-/// Lists of texts among the alternatives of a choice are one alternative, so that a hundred members with a pattern do not
-/// have a hundred branches each.
+/// Lists of texts among the alternatives of a choice are one alternative, so that a hundred members with a pattern do
+/// not have a hundred branches each.
 #[test]
 fn lists_of_texts_are_one_alternative() {
     let names: Vec<String> = (0..100).map(|number| format!("task{number}")).collect();
