@@ -34,7 +34,7 @@ use crate::StateId;
 pub(crate) fn minimized(mut table: Table) -> Option<Table> {
     let mut inverse = Inverse::new(&table);
     let Ends { stays, is_all } = merge_ends(&mut table, &inverse);
-    let mut states = table.len();
+    let given = table.len();
     if stays.contains(&false) {
         table = table.with_states(&stays)?;
     }
@@ -43,11 +43,11 @@ pub(crate) fn minimized(mut table: Table) -> Option<Table> {
     }
     // A circle may lead to no end.
     table = table.trimmed()?;
-    if std::mem::replace(&mut states, table.len()) > table.len() {
+    if table.len() < given {
         inverse = Inverse::new(&table);
     }
     let blocks = refine(&table, &inverse);
-    if blocks.count() == states {
+    if blocks.count() == table.len() {
         return Some(table);
     }
     let mut small = Table::new(table.classes.clone());

@@ -51,7 +51,7 @@ impl Expander {
         self.pending.insert(set.to_vec());
         let todo = set.iter().copied().map(Atom::Schema).collect();
         let done = self.expanded(set, Branch { shape: Shape::any(), todo, ..Branch::default() });
-        let set = self.pending.take(set).expect("it is under way");
+        let set = self.pending.take(set).unwrap_or_else(|| set.to_vec());
         let done = Rc::new(done?);
         self.shapes.insert(set, Rc::clone(&done), self.is_rough(cuts));
         Ok(done)
