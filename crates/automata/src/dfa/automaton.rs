@@ -11,7 +11,7 @@ use super::{
     acyclic::{Acyclic, Builder},
     determinize, minimize,
     nfa::Nfa,
-    table::{DEAD, Table},
+    table::{DEAD, Table, begins},
 };
 use crate::{
     Limits, Pattern, RegexError, StateId,
@@ -176,6 +176,51 @@ impl Dfa {
             "states have the same language"
         );
         Self { table }
+    }
+
+    /// The states from which finitely many texts lead to acceptance, each after all states that follow it. They are all
+    /// states exactly if the language is finite.
+    ///
+    /// Cost: O(m) for m edges.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use unskew_automata::{Dfa, Limits};
+    ///
+    /// let words = Dfa::from_pattern("ab|c", &Limits::default())?;
+    /// assert_eq!(words.finite_states().last(), Some(&words.start()));
+    /// // After `b` nothing follows, and before it there is no bound.
+    /// let loops = Dfa::from_pattern("a*b", &Limits::default())?;
+    /// assert_eq!(loops.finite_states().len(), 1);
+    /// # Ok::<(), unskew_automata::RegexError>(())
+    /// ```
+    pub fn finite_states(&self) -> Vec<StateId> {
+        let mut left = vec![0u32; self.len()];
+        // To iterate over the edges of a state takes as long as there are classes, so it is done once.
+        let mut edges = Vec::with_capacity(self.len());
+        for state in self.states() {
+            edges.extend(self.edges(state).map(|edge| (edge.target, state)));
+        }
+        edges.iter().for_each(|(_, source)| left[source.index()] += 1);
+        let begins = begins(self.len(), edges.iter().map(|(target, _)| target.0));
+        let (mut sources, mut at) = (vec![StateId(0); edges.len()], begins.clone());
+        for (target, source) in edges {
+            sources[at[target.index()]] = source;
+            at[target.index()] += 1;
+        }
+        let mut order: Vec<StateId> = self.states().filter(|state| left[state.index()] == 0).collect();
+        let mut next = 0;
+        while let Some(state) = order.get(next).copied() {
+            next += 1;
+            for source in &sources[begins[state.index()]..begins[state.index() + 1]] {
+                left[source.index()] -= 1;
+                if left[source.index()] == 0 {
+                    order.push(*source);
+                }
+            }
+        }
+        order
     }
 
     /// The state before the first byte.

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
 
-use super::table::{DEAD, Table};
+use super::table::{DEAD, Table, begins};
 use crate::{Limits, RegexError, StateId, dfa::Cuts};
 
 /// A source, bytes and a target.
@@ -68,14 +68,6 @@ impl Sorted {
         }
         alive
     }
-}
-
-/// By number below `count`: where its entries begin, if all are sorted by their numbers.
-fn begins(count: usize, numbers: impl Iterator<Item = u32>) -> Vec<usize> {
-    let mut begins = vec![0; count + 1];
-    numbers.for_each(|number| begins[number as usize + 1] += 1);
-    (0..count).for_each(|number| begins[number + 1] += begins[number]);
-    begins
 }
 
 /// Edges of which later ones replace earlier ones, as edges that do not overlap.

@@ -205,6 +205,14 @@ pub(crate) fn equal_columns(next: &[u32], width: usize) -> Vec<usize> {
     group
 }
 
+/// By number below `count`: where its entries begin, if all are sorted by their numbers.
+pub(crate) fn begins(count: usize, numbers: impl Iterator<Item = u32>) -> Vec<usize> {
+    let mut begins = vec![0; count + 1];
+    numbers.for_each(|number| begins[number as usize + 1] += 1);
+    (0..count).for_each(|number| begins[number + 1] += begins[number]);
+    begins
+}
+
 /// The transitions of a table, grouped by target.
 pub(crate) struct Inverse {
     /// `sources[offsets[s]..offsets[s + 1]]` have a transition to state `s`.
@@ -215,13 +223,7 @@ pub(crate) struct Inverse {
 
 impl Inverse {
     pub(crate) fn new(table: &Table) -> Self {
-        let mut offsets = vec![0; table.len() + 1];
-        for next in table.next.iter().filter(|next| **next != DEAD) {
-            offsets[*next as usize + 1] += 1;
-        }
-        for state in 0..table.len() {
-            offsets[state + 1] += offsets[state];
-        }
+        let offsets = begins(table.len(), table.next.iter().copied().filter(|next| *next != DEAD));
         let edges = offsets[table.len()];
         let (mut sources, mut classes) = (vec![0; edges], vec![0; edges]);
         let mut at = offsets.clone();

@@ -29,43 +29,18 @@ impl Remaining {
 
     /// Counts the texts of `dfa`. O(n) for n states and edges.
     pub fn new(dfa: &Dfa) -> Self {
-        // With the number of their bytes, and by target: the automaton is read once.
-        let mut edges: Vec<(StateId, StateId, u32)> = Vec::with_capacity(dfa.len());
-        let mut left = vec![0u32; dfa.len()];
-        let mut begins = vec![0; dfa.len() + 1];
-        for state in dfa.states() {
+        // The automaton is trimmed, so a state that comes to a circle has infinitely many texts.
+        let (mut counts, mut is_scarce) = (vec![MANY; dfa.len()], false);
+        for state in dfa.finite_states() {
+            let (mut count, mut goes_on) = (u32::from(dfa.is_accepting(state)), false);
             for edge in dfa.edges(state) {
                 let bytes = u32::try_from(edge.bytes.count()).expect("at most 256");
-                edges.push((state, edge.target, bytes));
-                left[state.index()] += 1;
-                begins[edge.target.index() + 1] += 1;
+                count = count.saturating_add(bytes.saturating_mul(counts[edge.target.index()]));
+                goes_on = true;
             }
+            counts[state.index()] = count;
+            is_scarce |= count < MANY && goes_on;
         }
-        let goes_on: Vec<bool> = left.iter().map(|left| *left > 0).collect();
-        (0..dfa.len()).for_each(|state| begins[state + 1] += begins[state]);
-        let (mut entering, mut at) = (vec![(StateId::from_index(0), 0); edges.len()], begins.clone());
-        for (source, target, bytes) in edges {
-            entering[at[target.index()]] = (source, bytes);
-            at[target.index()] += 1;
-        }
-        // From the ends on: a state is counted after all that follow. The automaton is trimmed, so one that comes to a
-        // circle has infinitely many texts.
-        let ends = |state: StateId| u32::from(dfa.is_accepting(state));
-        let mut counts: Vec<u32> = dfa.states().map(ends).collect();
-        let mut counted: Vec<StateId> = dfa.states().filter(|state| left[state.index()] == 0).collect();
-        while let Some(state) = counted.pop() {
-            let here = counts[state.index()];
-            for (source, bytes) in &entering[begins[state.index()]..begins[state.index() + 1]] {
-                let source = source.index();
-                counts[source] = counts[source].saturating_add(bytes.saturating_mul(here));
-                left[source] -= 1;
-                if left[source] == 0 {
-                    counted.push(StateId::from_index(source));
-                }
-            }
-        }
-        left.iter().zip(&mut counts).filter(|(left, _)| **left > 0).for_each(|(_, count)| *count = MANY);
-        let is_scarce = counts.iter().zip(goes_on).any(|(count, goes_on)| *count < MANY && goes_on);
         Self { counts: counts.into(), is_scarce }
     }
 

@@ -134,35 +134,9 @@ pub(crate) fn is_finite(dfa: &Dfa) -> bool {
 
 /// The states of `dfa` in topological order; `None` if it has a loop.
 fn in_order(dfa: &Dfa) -> Option<Vec<StateId>> {
-    let mut entering = vec![0u32; dfa.len()];
-    // By state, one after the other: to iterate over edges takes as long as there are classes.
-    let (mut targets, mut ends) = (Vec::with_capacity(dfa.len()), Vec::with_capacity(dfa.len()));
-    for state in dfa.states() {
-        for edge in dfa.edges(state) {
-            if edge.target == state {
-                return None;
-            }
-            entering[edge.target.index()] += 1;
-            targets.push(edge.target);
-        }
-        ends.push(targets.len());
-    }
-    // A state is added after all edges into it.
-    let mut order: Vec<StateId> = [dfa.start()].into();
-    order.retain(|start| entering[start.index()] == 0);
-    let mut at = 0;
-    while let Some(state) = order.get(at).copied() {
-        let begin = state.index().checked_sub(1).map_or(0, |before| ends[before]);
-        for target in &targets[begin..ends[state.index()]] {
-            let entering = &mut entering[target.index()];
-            *entering -= 1;
-            if *entering == 0 {
-                order.push(*target);
-            }
-        }
-        at += 1;
-    }
-    (at == dfa.len()).then_some(order)
+    let mut order = dfa.finite_states();
+    order.reverse();
+    (order.len() == dfa.len()).then_some(order)
 }
 
 /// Whether `dfa` is one text, which `other` has (`true`), or has no text of `other` (`false`), if the first bytes of

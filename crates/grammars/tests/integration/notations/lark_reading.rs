@@ -48,7 +48,8 @@ fn an_ignored_text_is_as_long_as_possible() {
     // Between two ignored texts the first is the longest, too: `c #` is one, so that no ` #b` follows `c`.
     let two = "start: \"a\" \"b\"\n%ignore /[ c]+#?/\n%ignore / (#b)?/\n";
     check(two, &["ab", "a c # #bb", "ac#c #b"], &["ac #bb", "a #bc #bb"]);
-    // What two ignored texts divide wrongly may go on with the first byte of what follows.
+    // The text ` #b` is one ignored text. Its division into ` ` and `#` is wrong, although an ignored text may come
+    // before `b`.
     check(
         "start: \"a\" (\"b\" \"a\")*\n%ignore /##|#/\n%ignore / (#b)?/\n",
         &["a # ba", "a #bba"],

@@ -98,7 +98,7 @@ struct Lowering<'a, 't> {
     newline: Option<(usize, Arc<Dfa>)>,
     /// The ignored text between brackets.
     inside: Option<ExprId>,
-    /// The first bytes with which an ignored text may go on.
+    /// The first bytes with which ignored texts that are to be as long as possible may go on where they have ended.
     extending: Option<ByteSet>,
     /// The first bytes of what may follow an ignored text, where each is to be as long as possible.
     follow: Option<ByteSet>,
@@ -166,8 +166,7 @@ impl<'a, 't> Lowering<'a, 't> {
         // Other text stands around a part, and around a block stands its indentation.
         let is_whole = item.is_none() && made.layout.is_none() && made.lazy.is_empty();
         let mut follow = None;
-        if let (Some(ignored), Some(extending), true) = (made.ignored, extending, source.longest && is_whole)
-        {
+        if let (Some(ignored), Some(extending), true) = (made.ignored, extending, is_whole) {
             let after = near(&made.grammar, Side::After, Some(ignored))[ignored.index()];
             follow = extending.iter().any(|byte| after.contains(byte)).then_some(after);
         }
